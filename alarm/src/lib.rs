@@ -1,0 +1,1 @@
+//! Clocks and the tick thread of the Metronome collector.

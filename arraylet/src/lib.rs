@@ -1,0 +1,1 @@
+//! The arraylet heap of the Metronome collector.

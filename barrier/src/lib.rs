@@ -1,0 +1,1 @@
+//! The snapshot-at-the-beginning barrier protocol of the Metronome collector.

@@ -1,0 +1,1 @@
+//! Derive macro for the Trace trait of the Metronome collector.

@@ -1,0 +1,1 @@
+//! Utilization ledger, quantum decision, pacing and MMU arithmetic of the Metronome collector.

@@ -1,0 +1,1 @@
+//! Model, writer and tolerant reader of Metronome verbose GC logs.
