@@ -1,1 +1,35 @@
-//! The arraylet heap of the Metronome collector.
+//! The heap of the Metronome collector: regions, size classes, cells, mark and allocation bitmaps, arraylets.
+//!
+//! **Architecture invariant:** this crate knows no roots, no barriers, no threads' states and no time. It hands
+//! out cells and takes them back; *when* that is allowed is its caller's business, stated at each function as
+//! one of two access rules:
+//!
+//! * **running**: the caller is a running mutator (no collector step runs at the same time);
+//! * **stopped**: the caller is the collector while no mutator runs.
+//!
+//! Cells start with one header word that belongs to the caller; the crate looks at it in one place only (a zero
+//! header in a region with drop glue means "no object here").
+#![deny(unsafe_code)]
+
+pub mod array;
+pub mod bits;
+pub mod class;
+pub mod cursor;
+#[allow(unsafe_code)]
+pub mod os;
+pub mod region;
+pub mod space;
+pub mod stack;
+pub mod verify;
+
+pub use array::ArrayShape;
+pub use class::{CELL_ALIGN_MAX, CELL_MAX, Class, LEAF_BYTES, LEAF_CLASS, REGION_BYTES};
+pub use cursor::Cursors;
+pub use os::{OsOptions, ReserveError};
+pub use region::{RegionId, RegionState};
+pub use space::{Colour, ReapBatch, Space, SpaceStats, SweepOutcome};
+pub use stack::IndexStack;
+pub use verify::Violation;
+
+#[doc = include_str!("../DESIGN.md")]
+pub mod design {}

@@ -1,0 +1,132 @@
+//! Thread-local allocation: a bump cursor per size class over runs of free cells.
+//!
+//! # State
+//! A cursor owns at most one region and within it one run, whose cells are all *reserved* (allocation bits set,
+//! and mark bits in a black run) when the run is taken. So the fast path touches no bitmap; what is left of a
+//! run is unreserved when the cursor is flushed (INV-CURSOR-RUN).
+//!
+//! # Who may touch what
+//! The mutator that owns the `Cursors`, while running. It must flush them before it runs on after the collector
+//! changed the colour of new objects (arming, start of sweep): a run keeps the colour it was taken with.
+
+use crate::class::{CLASSES_ALL, Class};
+use crate::region::RegionId;
+use crate::space::{Colour, Space};
+use std::ptr::NonNull;
+
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    ptr: *mut u8,
+    end: *mut u8,
+    region: u32,
+    next_cell: u32,
+}
+
+const NO_REGION: u32 = u32::MAX;
+const EMPTY: Cursor =
+    Cursor { ptr: std::ptr::null_mut(), end: std::ptr::null_mut(), region: NO_REGION, next_cell: 0 };
+
+/// Allocation cursors of one mutator: one per size class, and one per class for objects with drop glue.
+#[derive(Debug)]
+pub struct Cursors {
+    cursors: [Cursor; 2 * CLASSES_ALL],
+    /// Bit i of word i/64: cursor i owns a region.
+    active: [u64; 2],
+}
+
+/// Index of a cursor, a compile-time constant for a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CursorIndex(u8);
+
+impl CursorIndex {
+    /// The cursor for `class`, with or without drop glue.
+    #[must_use]
+    pub const fn new(class: Class, drop_glue: bool) -> CursorIndex {
+        CursorIndex(class.0 + if drop_glue { CLASSES_ALL as u8 } else { 0 })
+    }
+
+    const fn class(self) -> Class {
+        Class(self.0 % CLASSES_ALL as u8)
+    }
+}
+
+impl Default for Cursors {
+    fn default() -> Self {
+        Cursors { cursors: [EMPTY; 2 * CLASSES_ALL], active: [0; 2] }
+    }
+}
+
+impl Cursors {
+    /// Takes a cell from the current run: a compare, an add, a store. `None` when the run is used up.
+    ///
+    /// `size` must be `index`'s class size (a constant at the caller, so that no table is read).
+    #[inline(always)]
+    pub fn bump(&mut self, index: CursorIndex, size: usize) -> Option<NonNull<u8>> {
+        debug_assert_eq!(size, index.class().size_dynamic());
+        let c = &mut self.cursors[index.0 as usize];
+        let p = c.ptr;
+        if c.end.addr() - p.addr() < size {
+            return None;
+        }
+        c.ptr = p.wrapping_add(size);
+        NonNull::new(p)
+    }
+
+    /// Gets a new run, taking a new region if needed, and a cell of it. `None` when the heap has no region for
+    /// it. *Running*. At most two bitmap scans and one region change.
+    #[cold]
+    #[inline(never)]
+    pub fn refill(&mut self, space: &Space, index: CursorIndex, colour: Colour) -> Option<NonNull<u8>> {
+        let i = index.0 as usize;
+        let (class, drop_glue) = (index.class(), i >= CLASSES_ALL);
+        loop {
+            let c = &mut self.cursors[i];
+            if c.region != NO_REGION {
+                if let Some(run) = space.reserve_run(RegionId(c.region), c.next_cell, colour) {
+                    c.ptr = run.start.as_ptr();
+                    c.end = c.ptr.wrapping_add(run.bytes);
+                    c.next_cell = run.next_cell;
+                    return self.bump(index, class.size_dynamic());
+                }
+                let full = RegionId(c.region);
+                *c = EMPTY;
+                self.active[i / 64] &= !(1 << (i % 64));
+                space.release(full);
+            }
+            // A listed or fresh region has a free cell, so the second round ends the loop.
+            let id = space.take(class, drop_glue)?;
+            self.cursors[i].region = id.0;
+            self.active[i / 64] |= 1 << (i % 64);
+        }
+    }
+
+    /// Gives all regions back, with what is left of their runs. *Running*. Cost: O(classes in use), each at most
+    /// 64 words.
+    pub fn flush(&mut self, space: &Space) {
+        for w in 0..2 {
+            let mut bits = std::mem::take(&mut self.active[w]);
+            while bits != 0 {
+                let i = w * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let c = std::mem::replace(&mut self.cursors[i], EMPTY);
+                space.unreserve(RegionId(c.region), c.ptr, c.end);
+                space.release(RegionId(c.region));
+            }
+        }
+    }
+
+    /// Whether no region is owned.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.active == [0; 2]
+    }
+
+    /// Calls `f(start, end)` for each unused rest of a run.
+    pub fn for_each_rest(&self, mut f: impl FnMut(*const u8, *const u8)) {
+        for c in &self.cursors {
+            if c.ptr.addr() < c.end.addr() {
+                f(c.ptr, c.end);
+            }
+        }
+    }
+}

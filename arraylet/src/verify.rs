@@ -1,0 +1,134 @@
+//! The heap's own verifier. Runs while *stopped*; O(heap), for tests and checked builds only.
+
+use crate::region::{RegionId, RegionState};
+use crate::space::Space;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A broken invariant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Id of the invariant, as in `DESIGN.md`.
+    pub invariant: &'static str,
+    /// What was found.
+    pub detail: String,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.invariant, self.detail)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+fn broken(invariant: &'static str, detail: String) -> Result<(), Violation> {
+    Err(Violation { invariant, detail })
+}
+
+impl Space {
+    /// Checks the invariants of `DESIGN.md`. *Stopped*; O(heap).
+    ///
+    /// # Errors
+    /// The first [`Violation`] found.
+    pub fn verify(&self) -> Result<(), Violation> {
+        let metas = self.metas();
+        let (pool, lists, reap) = self.pool_and_lists();
+        let (mut used, mut in_use) = (0u64, 0u32);
+        let mut pooled = vec![false; metas.len()];
+        let mut listed = vec![false; metas.len()];
+        let walk = |head: Option<u32>, seen: &mut Vec<bool>, want: RegionState, inv| -> Result<(), Violation> {
+            let mut at = head;
+            while let Some(id) = at {
+                let Some(meta) = metas.get(id as usize) else {
+                    return broken(inv, format!("a list names region {id}, which does not exist"));
+                };
+                if std::mem::replace(&mut seen[id as usize], true) {
+                    return broken(inv, format!("region {id} is listed twice"));
+                }
+                if meta.state() != want {
+                    return broken(inv, format!("listed region {id} is {:?}, not {want:?}", meta.state()));
+                }
+                // Relaxed: stopped.
+                at = meta.link.load(Relaxed).checked_sub(1);
+            }
+            Ok(())
+        };
+        walk(pool.peek(), &mut pooled, RegionState::Free, "INV-HEAP-POOL")?;
+        for list in lists {
+            walk(list.peek(), &mut listed, RegionState::Listed, "INV-HEAP-LISTED")?;
+        }
+        let mut reaping = vec![false; metas.len()];
+        walk(reap.peek(), &mut reaping, RegionState::Reaping, "INV-HEAP-REAPING")?;
+        for (id, meta) in metas.iter().enumerate() {
+            let state = meta.state();
+            let touched = (id as u32) < self.regions_touched();
+            if state == RegionState::Free {
+                if touched && !pooled[id] {
+                    return broken("INV-HEAP-POOL", format!("free region {id} is not in the pool"));
+                }
+                continue;
+            }
+            if !touched {
+                return broken("INV-HEAP-POOL", format!("region {id} is in use but was never taken"));
+            }
+            in_use += 1;
+            used += u64::from(meta.allocated_cells()) * meta.class().size_dynamic() as u64;
+            if (state == RegionState::Listed) != listed[id] {
+                return broken("INV-HEAP-LISTED", format!("region {id} is {state:?}; in a list: {}", listed[id]));
+            }
+            // Relaxed, here and below: stopped.
+            if state == RegionState::Listed && meta.swept.load(Relaxed) != self.current_sweep() {
+                return broken("INV-HEAP-SWEPT", format!("region {id} is listed but not swept"));
+            }
+            let cells = meta.cells.load(Relaxed) as usize;
+            for w in 0..meta.words() {
+                let word = |m: &crate::region::Bitmap| m[w].load(Relaxed);
+                let (alloc, mark) = (word(&meta.alloc), word(&meta.mark));
+                let (grey, condemned) = (word(&meta.grey), word(&meta.condemned));
+                let bad = |what: &str, bits: u64| {
+                    let cell = w * 64 + bits.trailing_zeros() as usize;
+                    format!("region {id} cell {cell}: {what}")
+                };
+                if mark & !alloc != 0 {
+                    return broken("INV-HEAP-MARK", bad("marked but free", mark & !alloc));
+                }
+                if grey & !mark != 0 {
+                    return broken("INV-HEAP-GREY", bad("grey but not marked", grey & !mark));
+                }
+                if condemned & !alloc != 0 || condemned & mark != 0 {
+                    let bits = condemned & (mark | !alloc);
+                    return broken("INV-HEAP-CONDEMNED", bad("condemned but free or marked", bits));
+                }
+                let valid = if cells >= (w + 1) * 64 { !0 } else { (1u64 << (cells - w * 64)) - 1 };
+                if alloc & !valid != 0 {
+                    return broken("INV-HEAP-MARK", bad("beyond the last cell", alloc & !valid));
+                }
+            }
+        }
+        let stats = self.stats();
+        if used != stats.used_bytes {
+            return broken("INV-HEAP-USED", format!("{used} bytes allocated, counter says {}", stats.used_bytes));
+        }
+        if in_use != stats.regions_in_use {
+            let says = stats.regions_in_use;
+            return broken("INV-HEAP-REGIONS", format!("{in_use} regions in use, counter says {says}"));
+        }
+        Ok(())
+    }
+
+    /// Calls `f(cell, marked)` for each allocated cell of regions in use. *Stopped*; O(heap).
+    pub fn for_each_allocated(&self, mut f: impl FnMut(std::ptr::NonNull<u8>, bool)) {
+        for (id, meta) in self.metas()[..self.regions_touched() as usize].iter().enumerate() {
+            if meta.state() == RegionState::Free {
+                continue;
+            }
+            let cells = meta.cells.load(Relaxed) as usize;
+            let mut i = 0;
+            while let Some(c) = crate::bits::next_set(&meta.alloc, i, cells) {
+                let marked = meta.mark[c / 64].load(Relaxed) >> (c % 64) & 1 != 0;
+                f(self.cell_ptr(RegionId(id as u32), c as u32), marked);
+                i = c + 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! This project's own facts: what a quantum's wall time consisted of, and every departure from the contract.
+//! A reader of the old forms skips them.
+
+use crate::fields::own_element;
+
+own_element! {
+    /// What the quanta of one heartbeat consisted of; child of the heartbeat.
+    pub struct QuantaDetail = "metronome-quanta" {
+        /// Monotonic start of the first quantum.
+        first_start_ns: u64 = count "firstStartNs",
+        /// Monotonic end of the last quantum.
+        last_end_ns: u64 = count "lastEndNs",
+        /// Shortest time from the beat to the running collector.
+        wakeup_min_ns: u64 = ms "minWakeupMs",
+        /// Mean of the same.
+        wakeup_mean_ns: u64 = ms "meanWakeupMs",
+        /// Longest of the same.
+        wakeup_max_ns: u64 = ms "maxWakeupMs",
+        /// Longest quantum that was planned.
+        planned_max_ns: u64 = ms "maxPlannedMs",
+        /// Quanta that took longer than planned, in wall time.
+        over_plan: u64 = count "overPlan",
+        /// The most by which one did.
+        over_plan_max_ns: u64 = ms "maxOverPlanMs",
+        /// Quanta whose CPU time was measured.
+        cpu_quanta: u64 = count "cpuQuanta",
+        /// CPU time of those, in sum.
+        cpu_ns: u64 = ms "cpuMs",
+        /// Wall time of those, in sum: the excess over `cpu_ns` was taken by the operating system or by waiting.
+        cpu_wall_ns: u64 = ms "cpuWallMs",
+        /// Longest uninterruptible step.
+        longest_step_ns: u64 = ms "longestStepMs",
+        /// Its name.
+        longest_step: String = text "longestStep",
+    }
+}
+
+own_element! {
+    /// Details of a synchronous collection; child of it.
+    pub struct SyncDetail = "metronome-sync" {
+        /// Monotonic start.
+        start_ns: u64 = count "startNs",
+        /// Monotonic end.
+        end_ns: u64 = count "endNs",
+        /// Time to stop the mutators (the 2007 generation has no place of its own for it).
+        exclusive_access_ns: u64 = ms "exclusiveAccessMs",
+        /// CPU time, where it was measured.
+        cpu_ns: Option<u64> = opt_ms "cpuMs",
+    }
+}
+
+own_element! {
+    /// Predicted against actual, after a cycle's end. Unknown values are absent.
+    pub struct CycleFacts = "metronome-cycle" {
+        /// Quanta of the cycle.
+        quanta: u64 = count "quanta",
+        /// Collector time as charged.
+        collector_ns: u64 = ms "collectorMs",
+        /// Collector time that had been predicted.
+        predicted_collector_ns: Option<u64> = opt_ms "predictedCollectorMs",
+        /// Collector CPU time.
+        cpu_ns: Option<u64> = opt_ms "cpuMs",
+        /// Bytes allocated by the mutators during the cycle.
+        allocated_bytes: u64 = count "allocatedBytes",
+        /// The same as predicted at the cycle's start.
+        predicted_allocated_bytes: Option<u64> = opt_count "predictedAllocatedBytes",
+        /// Bytes found live.
+        live_bytes: Option<u64> = opt_count "liveBytes",
+    }
+}
+
+own_element! {
+    /// A stop that was given up because a mutator did not arrive within the stop's budget.
+    pub struct StopCancelled = "metronome-stop-cancelled" {
+        /// The mutator that was waited for.
+        mutator: String = text "mutator",
+        /// How long the stop lasted before it was cancelled; charged to the collector.
+        waited_ns: u64 = ms "waitedMs",
+        /// The budget.
+        budget_ns: u64 = ms "budgetMs",
+        /// Mutators that had not arrived.
+        missing_mutators: u64 = count "missingMutators",
+    }
+}
+
+own_element! {
+    /// Event records lost because a ring was full.
+    pub struct LostRecords = "metronome-lost-records" {
+        /// Lost since the last such element.
+        count: u64 = count "count",
+        /// Lost since the log began.
+        total: u64 = count "total",
+    }
+}
+
+own_element! {
+    /// The utilization target was left: the contract was broken.
+    pub struct Departure = "metronome-departure" {
+        /// Why, in words.
+        reason: String = text "reason",
+        /// The window over which the target holds.
+        window_ns: u64 = ms "windowMs",
+        /// The target.
+        target_ppm: u32 = ppm "targetPercent",
+        /// What the mutators had in the worst window.
+        achieved_ppm: u32 = ppm "achievedPercent",
+    }
+}
+
+own_element! {
+    /// Minimum mutator utilization over every window of one length.
+    pub struct Mmu = "metronome-mmu" {
+        /// Length of the window.
+        window_ns: u64 = ms "windowMs",
+        /// As charged to the collector.
+        charged_ppm: u32 = ppm "chargedPercent",
+        /// In wall time, with what the operating system took; absent if not measured.
+        wall_ppm: Option<u32> = opt_ppm "wallPercent",
+    }
+}
+
+own_element! {
+    /// Totals of the run so far.
+    pub struct Summary = "metronome-summary" {
+        /// Cycles completed.
+        cycles: u64 = count "cycles",
+        /// Quanta.
+        quanta: u64 = count "quanta",
+        /// Longest quantum, stop request to resumption.
+        longest_quantum_ns: u64 = ms "longestQuantumMs",
+        /// Longest time to stop.
+        longest_stop_ns: u64 = ms "longestStopMs",
+        /// Collector time as charged.
+        collector_ns: u64 = ms "collectorMs",
+        /// Length of the run.
+        run_ns: u64 = ms "runMs",
+        /// Synchronous collections.
+        sync_gcs: u64 = count "syncGcs",
+        /// Stops cancelled.
+        stops_cancelled: u64 = count "stopsCancelled",
+        /// Departures from the target.
+        departures: u64 = count "departures",
+        /// Event records lost.
+        lost_records: u64 = count "lostRecords",
+    }
+}
+
+own_element! {
+    /// Anything else worth saying.
+    pub struct Note = "metronome-note" {
+        /// The text.
+        text: String = text "text",
+    }
+}
+
+own_element! {
+    /// The log's own output failed earlier, and elements were lost.
+    pub struct OutputLost = "metronome-output-lost" {
+        /// Top-level elements that did not reach the output, or only in part.
+        elements: u64 = count "elements",
+    }
+}
