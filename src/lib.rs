@@ -1,1 +1,67 @@
-//! Metronome.
+//! A garbage-collected heap for Rust whose pauses are short, evenly spread and accounted for.
+//!
+//! **Architecture invariant:** this crate owns what needs all parts at once (mutators, safepoints, roots, the
+//! collector and its driver); memory, barrier rules, policy, clocks and log formats are in crates that do not know
+//! each other.
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+mod array;
+#[allow(unsafe_code)]
+mod collector;
+pub mod config;
+mod driver;
+mod error;
+mod events;
+#[allow(unsafe_code)]
+mod fork;
+mod gate;
+#[allow(unsafe_code)]
+mod gc;
+#[allow(unsafe_code)]
+mod handle;
+#[allow(unsafe_code)]
+mod heap;
+mod hooks;
+#[allow(unsafe_code)]
+mod mark;
+#[allow(unsafe_code)]
+mod mutator;
+#[allow(unsafe_code)]
+mod reaper;
+#[allow(unsafe_code)]
+mod report;
+#[allow(unsafe_code)]
+mod shared;
+#[allow(unsafe_code)]
+mod sync;
+#[allow(unsafe_code)]
+mod table;
+#[allow(unsafe_code)]
+mod thread;
+#[allow(unsafe_code)]
+mod trace;
+#[allow(unsafe_code)]
+mod verify;
+
+pub use array::GcArray;
+pub use config::Config;
+pub use error::{AllocError, BuildError, EnterError};
+pub use gc::{Gc, Slot};
+pub use handle::{Global, Root, Weak};
+pub use heap::{Glance, Heap, HeapBuilder};
+pub use metronome_derive::Trace;
+pub use mutator::Mutator;
+pub use report::{Distribution, Mmu, Predicted, Stats};
+pub use trace::{Init, Payload, Trace, Tracer};
+pub use verify::Violation;
+
+pub use metronome_alarm as alarm;
+pub use metronome_scheduler as scheduler;
+pub use metronome_verbosegc as verbosegc;
+
+/// What the derive macro's output refers to. Not for direct use.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::trace::{PayloadField as Payload, RawRef};
+}

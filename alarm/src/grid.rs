@@ -127,7 +127,10 @@ impl Ticker {
     /// lies in the future.
     pub const fn wake(&mut self, now_ns: u64) -> Wake {
         let next = self.grid.next_after(now_ns);
-        debug_assert!(next > now_ns || now_ns == u64::MAX, "INV-ALARM-FUTURE: the next deadline lies after now");
+        debug_assert!(
+            next > now_ns || now_ns == u64::MAX,
+            "INV-ALARM-FUTURE: the next deadline lies after now"
+        );
         if now_ns < self.deadline {
             // Normally the same deadline. After a clock that went back it is an earlier one: waiting for the old one
             // would mean silence for as long as the clock went back.

@@ -139,8 +139,10 @@ fn a_paused_alarm_with_a_long_period_stops() {
     let config = AlarmConfig { paused: true, ..AlarmConfig::with_period(MAX_PERIOD_NS) };
     let alarm = Alarm::spawn(config, |_| {}).unwrap();
     assert_eq!(alarm.stop().ticks, 0);
-    // An hour's sleep is cut into pieces, or this test would take an hour.
+    // An hour's sleep is cut into pieces, or this test would take an hour: the end of the first piece is an early wake-up,
+    // after which the thread is asleep again or about to be.
     let alarm = Alarm::spawn(AlarmConfig::with_period(MAX_PERIOD_NS), |_| {}).unwrap();
+    spin_until(|| alarm.control().summary().early >= 1);
     assert_eq!(alarm.stop().ticks, 0);
 }
 

@@ -149,11 +149,7 @@ pub const fn path(k: usize, depth: u8) -> [usize; 3] {
     match depth {
         0 | 1 => [k, 0, 0],
         2 => [k / INDEX_FAN_OUT, k % INDEX_FAN_OUT, 0],
-        _ => [
-            k / (INDEX_FAN_OUT * INDEX_FAN_OUT),
-            k / INDEX_FAN_OUT % INDEX_FAN_OUT,
-            k % INDEX_FAN_OUT,
-        ],
+        _ => [k / (INDEX_FAN_OUT * INDEX_FAN_OUT), k / INDEX_FAN_OUT % INDEX_FAN_OUT, k % INDEX_FAN_OUT],
     }
 }
 

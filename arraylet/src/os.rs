@@ -38,7 +38,10 @@ impl std::fmt::Display for ReserveError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ReserveError::Map { bytes, source } => {
-                write!(f, "cannot reserve {bytes} bytes of address space for the heap: {source}; choose a smaller heap or raise the limit on virtual memory (ulimit -v, vm.overcommit_memory)")
+                write!(
+                    f,
+                    "cannot reserve {bytes} bytes of address space for the heap: {source}; choose a smaller heap or raise the limit on virtual memory (ulimit -v, vm.overcommit_memory)"
+                )
             }
             ReserveError::Size { bytes } => write!(f, "a heap of {bytes} bytes is not possible"),
         }
@@ -64,7 +67,8 @@ impl Mapping {
     /// Pages are not backed by memory before they are touched.
     pub fn new(bytes: usize, align: usize) -> Result<Mapping, ReserveError> {
         let page = 4096;
-        let bytes = bytes.checked_next_multiple_of(page).filter(|&b| b > 0).ok_or(ReserveError::Size { bytes })?;
+        let bytes =
+            bytes.checked_next_multiple_of(page).filter(|&b| b > 0).ok_or(ReserveError::Size { bytes })?;
         let padded = bytes.checked_add(align).ok_or(ReserveError::Size { bytes })?;
         // SAFETY: an anonymous mapping at an address of the system's choice touches no memory of ours.
         let raw = unsafe {

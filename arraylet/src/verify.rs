@@ -36,7 +36,11 @@ impl Space {
         let (mut used, mut in_use) = (0u64, 0u32);
         let mut pooled = vec![false; metas.len()];
         let mut listed = vec![false; metas.len()];
-        let walk = |head: Option<u32>, seen: &mut Vec<bool>, want: RegionState, inv| -> Result<(), Violation> {
+        let walk = |head: Option<u32>,
+                    seen: &mut Vec<bool>,
+                    want: RegionState,
+                    inv|
+         -> Result<(), Violation> {
             let mut at = head;
             while let Some(id) = at {
                 let Some(meta) = metas.get(id as usize) else {
@@ -74,7 +78,10 @@ impl Space {
             in_use += 1;
             used += u64::from(meta.allocated_cells()) * meta.class().size_dynamic() as u64;
             if (state == RegionState::Listed) != listed[id] {
-                return broken("INV-HEAP-LISTED", format!("region {id} is {state:?}; in a list: {}", listed[id]));
+                return broken(
+                    "INV-HEAP-LISTED",
+                    format!("region {id} is {state:?}; in a list: {}", listed[id]),
+                );
             }
             // Relaxed, here and below: stopped.
             if state == RegionState::Listed && meta.swept.load(Relaxed) != self.current_sweep() {
@@ -107,7 +114,10 @@ impl Space {
         }
         let stats = self.stats();
         if used != stats.used_bytes {
-            return broken("INV-HEAP-USED", format!("{used} bytes allocated, counter says {}", stats.used_bytes));
+            return broken(
+                "INV-HEAP-USED",
+                format!("{used} bytes allocated, counter says {}", stats.used_bytes),
+            );
         }
         if in_use != stats.regions_in_use {
             let says = stats.regions_in_use;

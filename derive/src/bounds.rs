@@ -2,7 +2,7 @@
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{GenericParam, Generics, Type, parse_quote};
+use syn::{GenericParam, Generics, Type, TypeParamBound, parse_quote};
 
 use crate::model::{Kind, Model};
 use crate::parse::strip;
@@ -13,23 +13,34 @@ pub(crate) fn bounded(model: &Model) -> Generics {
     let mut generics = model.generics.clone();
     let params = params(&model.generics);
     let types: Vec<Ident> = generics.type_params().map(|param| param.ident.clone()).collect();
-    let clause = generics.make_where_clause();
     for ty in &types {
-        clause.predicates.push(parse_quote!(#ty: 'static));
+        add(&mut generics, &parse_quote!(#ty), parse_quote!('static));
     }
     for field in model.fields() {
         match &field.kind {
             Kind::Payload if mentions(field.ty.to_token_stream(), &params) => {
-                let ty = &field.ty;
-                clause.predicates.push(parse_quote!(#ty: #krate::__private::Payload));
+                add(&mut generics, &field.ty, parse_quote!(#krate::__private::Payload));
             }
             Kind::Slot(target) | Kind::Array(target, _) if is_open(target, &types) => {
-                clause.predicates.push(parse_quote!(#target: #krate::Trace));
+                add(&mut generics, target, parse_quote!(#krate::Trace));
             }
             _ => {}
         }
     }
     generics
+}
+
+/// Adds `ty: bound`; beside the parameter's other bounds if it has any there, as lints want them in one place.
+fn add(generics: &mut Generics, ty: &Type, bound: TypeParamBound) {
+    if let Type::Path(path) = strip(ty)
+        && let Some(name) = path.path.get_ident()
+        && let Some(param) = generics.type_params_mut().find(|param| param.ident == *name)
+        && !param.bounds.is_empty()
+    {
+        param.bounds.push(bound);
+        return;
+    }
+    generics.make_where_clause().predicates.push(parse_quote!(#ty: #bound));
 }
 
 /// The same with the initialiser's lifetime in front.

@@ -12,7 +12,6 @@ pub(crate) fn all(model: &Model) -> TokenStream {
     let genuine = genuine_payload(model);
     let no_drop = if model.has_slots() { no_drop(model) } else { quote!() };
     quote! {
-        #[allow(dead_code, deprecated, drop_bounds)]
         const _: () = {
             #genuine
             #fields
@@ -42,21 +41,21 @@ fn fields(model: &Model) -> TokenStream {
     let name = &model.ident;
     let generics = bounds::bounded(model);
     let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
-    if model.variants.is_empty() {
-        return quote!();
-    }
     let by_value = model.has_slots();
     let object = Ident::new("__metronome_object", Span::mixed_site());
     let arms = model.variants.iter().map(|variant| {
         let pattern = variant.pattern(name, |_| true);
-        let checks = variant.fields.iter().filter(|field| !field.is_slot()).map(|field| payload(field, by_value));
+        let checks =
+            variant.fields.iter().filter(|field| !field.is_slot()).map(|field| payload(field, by_value));
         quote!(#pattern => { #(#checks)* })
     });
     let reference = (!by_value).then(|| quote!(&));
+    // A reference always counts as inhabited; an enum without variants must be matched itself.
+    let star = model.variants.is_empty().then(|| quote!(*));
     quote! {
         fn __metronome_payload<__MetronomeT: #krate::__private::Payload>(_: [&__MetronomeT; 1]) {}
         fn __metronome_fields #impl_generics (#object: #reference #name #ty_generics) #where_clause {
-            match #object { #(#arms)* }
+            match #star #object { #(#arms)* }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
+use syn::Member;
 
 use crate::bounds;
 use crate::model::{Field, Kind, Model, Shape, Variant};
@@ -76,7 +77,6 @@ pub(crate) fn slotted(model: &Model) -> TokenStream {
         #definition
 
         #[automatically_derived]
-        #[allow(deprecated)]
         unsafe impl #impl_generics #krate::Init<#lifetime> for #init #init_generics #where_clause {
             type Target = #name #target_generics;
             const HAS_SLOTS: bool = true;
@@ -176,15 +176,7 @@ fn definition(model: &Model) -> TokenStream {
     };
     quote! {
         #[doc = #doc]
-        #[allow(
-            dead_code,
-            deprecated,
-            missing_copy_implementations,
-            missing_debug_implementations,
-            non_camel_case_types,
-            non_snake_case,
-            private_bounds
-        )]
+        #[allow(non_camel_case_types, non_snake_case)] // said once, of the original
         #non_exhaustive
         #vis #body
     }
@@ -194,16 +186,18 @@ fn definition_fields(model: &Model, variant: &Variant) -> TokenStream {
     let fields = variant.fields.iter().map(|field| {
         let vis = &field.vis;
         let ty = definition_type(model, field);
-        let what = if field.is_slot() { "Object or objects that slot" } else { "Value that field" };
+        let member = match &field.member {
+            Member::Named(ident) => format!("`{ident}`"),
+            Member::Unnamed(index) => index.index.to_string(),
+        };
+        let doc = match field.kind {
+            Kind::Payload => format!("Value of field {member}."),
+            Kind::Slot(_) => format!("Object that slot {member} first points to, if any."),
+            Kind::Array(..) => format!("Objects that the slots of {member} first point to, if any."),
+        };
         match &field.member {
-            syn::Member::Named(ident) => {
-                let doc = format!("{what} `{ident}` starts with.");
-                quote!(#[doc = #doc] #vis #ident: #ty)
-            }
-            syn::Member::Unnamed(index) => {
-                let doc = format!("{what} {} starts with.", index.index);
-                quote!(#[doc = #doc] #vis #ty)
-            }
+            Member::Named(ident) => quote!(#[doc = #doc] #vis #ident: #ty),
+            Member::Unnamed(_) => quote!(#[doc = #doc] #vis #ty),
         }
     });
     match variant.shape {

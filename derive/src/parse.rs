@@ -6,8 +6,8 @@ use quote::{ToTokens, format_ident, quote};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Data, DeriveInput, Error, Fields, GenericArgument, GenericParam, Index, Lifetime, Member, Meta,
-    Path, PathArguments, Token, Type,
+    Attribute, Data, DeriveInput, Error, Fields, GenericArgument, GenericParam, Index, Lifetime, Member,
+    Meta, Path, PathArguments, Token, Type,
 };
 
 use crate::model::{Field, Kind, Model, Shape, Variant};
@@ -144,7 +144,12 @@ fn read_fields(fields: &Fields, errors: &mut Vec<Error>) -> (Shape, Vec<Field>) 
             vis: field.vis.clone(),
             ty: field.ty.clone(),
             kind: classify(&field.ty),
-            binding: format_ident!("__metronome_f{}", position, span = Span::mixed_site()),
+            // Hygienic name, but errors about it point at the field.
+            binding: format_ident!(
+                "__metronome_f{}",
+                position,
+                span = Span::mixed_site().located_at(field.ty.span())
+            ),
         }
     });
     (shape, fields.collect())
@@ -200,7 +205,9 @@ fn refuse_borrow(ty: &Type, errors: &mut Vec<Error>) {
 
 fn refuse_packed(attrs: &[Attribute], errors: &mut Vec<Error>) {
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("repr")) {
-        let Ok(list) = attr.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated) else { continue };
+        let Ok(list) = attr.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated) else {
+            continue;
+        };
         for item in list.iter().filter(|item| item.path().is_ident("packed")) {
             errors.push(Error::new(
                 item.span(),

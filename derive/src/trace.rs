@@ -19,7 +19,6 @@ pub(crate) fn implementation(model: &Model) -> TokenStream {
     // payload holds no slot (checked by `checks`); so every slot is visited, and once. Nothing in it can unwind.
     quote! {
         #[automatically_derived]
-        #[allow(deprecated, unused_variables)]
         unsafe impl #impl_generics #krate::Trace for #name #ty_generics #where_clause {
             const NEEDS_TRACE: bool = #needs_trace;
 

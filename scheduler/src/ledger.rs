@@ -69,7 +69,10 @@ impl fmt::Display for LedgerFault {
                 "INV-LEDGER-SUM: the ledger's running sum is {kept_ns} ns, its intervals add up to {counted_ns} ns"
             ),
             LedgerFault::Order { position } => {
-                write!(f, "INV-LEDGER-ORDER: interval {position} is empty or begins before its predecessor ended")
+                write!(
+                    f,
+                    "INV-LEDGER-ORDER: interval {position} is empty or begins before its predecessor ended"
+                )
             }
         }
     }

@@ -19,9 +19,9 @@ pub const MAX_INTERVALS: usize = 4096;
 pub enum Spread {
     /// As early as the window allows: the allowance is used up at the window's front, as in the
     /// original Metronome. At targets of 50 % and more each quantum is followed by as much mutator time
-    /// as it took; below that quanta may follow each other without a gap.
+    /// as it was granted; below that quanta may follow each other without a gap.
     Eager,
-    /// Each quantum of length `b` is followed by a gap of `b * u / (1 - u)`: windows shorter than the
+    /// Each quantum granted `b` is followed by a gap of `b * u / (1 - u)`: windows shorter than the
     /// configured one then get the best utilization that quanta of that length can give.
     #[default]
     Even,
@@ -37,7 +37,8 @@ pub struct Policy {
     /// Longest quantum, in nanoseconds: the pause that the mutators feel by plan.
     pub quantum_ns: u64,
     /// Shortest quantum worth stopping for, in nanoseconds. The collector is sure to get the allowance
-    /// less this much, so keep it at or below 3 % of the allowance.
+    /// less this much: at or below 3 % of the allowance that is 97 % of it. A larger value keeps quanta whole
+    /// under [`Spread::Eager`] when many end early, at the price of some share.
     pub min_quantum_ns: u64,
     /// Placement of the quanta inside the window.
     pub spread: Spread,
@@ -207,6 +208,10 @@ pub struct Scheduler {
     policy: Policy,
     base_allowance_ns: u64,
     allowance_ns: u64,
+    /// The last answer's grant, until a charge takes it; 0 after a `Wait`.
+    pending_grant_ns: u64,
+    /// The grant of the last charged quantum; 0 if it was charged without one.
+    granted_ns: u64,
     ledger: Ledger,
 }
 
@@ -226,7 +231,14 @@ impl Scheduler {
         policy.validate()?;
         let allowance_ns = policy.allowance_ns();
         let ledger = Ledger::new(capacity, policy.window_ns, policy.quantum_ns);
-        Ok(Scheduler { policy, base_allowance_ns: allowance_ns, allowance_ns, ledger })
+        Ok(Scheduler {
+            policy,
+            base_allowance_ns: allowance_ns,
+            allowance_ns,
+            pending_grant_ns: 0,
+            granted_ns: 0,
+            ledger,
+        })
     }
 
     /// May a quantum start at `now_ns`? Grants the longest that fits, up to the configured quantum, if
@@ -238,6 +250,7 @@ impl Scheduler {
         let now = self.ledger.observe(now_ns);
         let earliest = self.earliest_by_window().max(self.earliest_by_gap());
         if now < earliest {
+            self.pending_grant_ns = 0;
             return Decision::Wait { until_ns: self.ledger.to_clock(earliest) };
         }
         let edge = now.saturating_sub(self.policy.window_ns);
@@ -245,12 +258,14 @@ impl Scheduler {
         let slack = self.allowance_ns.saturating_sub(self.ledger.used_after(edge));
         let budget_ns = self.ledger.reach(edge, slack, self.policy.quantum_ns);
         debug_assert!(budget_ns >= self.policy.min_quantum_ns, "INV-UNTIL-EXACT");
+        self.pending_grant_ns = budget_ns;
         Decision::Run { budget_ns }
     }
 
     /// Charges `[start_ns, end_ns)` to the collector: what the mutators felt, also for an attempt to stop
     /// them that was cancelled. Returns the length charged; see [`Ledger::record`] for odd clocks.
     pub fn record(&mut self, start_ns: u64, end_ns: u64) -> u64 {
+        self.granted_ns = std::mem::take(&mut self.pending_grant_ns);
         self.ledger.record(start_ns, end_ns)
     }
 
@@ -314,8 +329,9 @@ impl Scheduler {
     /// First ledger time at which the gap after the last quantum is over (INV-GAP).
     fn earliest_by_gap(&self) -> u64 {
         let Some(last) = self.ledger.newest() else { return 0 };
-        // An overrun is paid back through the window; the gap knows planned lengths only.
-        let length = last.len_ns().min(self.policy.quantum_ns);
+        // A quantum that ended early keeps the gap of its grant: the short gap of a short quantum would let
+        // quanta shrink for good. An overrun is paid back through the window, not here.
+        let length = last.len_ns().max(self.granted_ns).min(self.policy.quantum_ns);
         let mutator_ns = self.policy.window_ns - self.allowance_ns;
         let even_gap = mul_div(length, mutator_ns, self.allowance_ns);
         let gap = match self.policy.spread {

@@ -89,9 +89,9 @@ pub enum ConfigError {
 
 impl ConfigError {
     /// The error itself, without the places it was found in.
-    pub fn cause(&self) -> &ConfigError {
+    pub fn innermost(&self) -> &ConfigError {
         match self {
-            ConfigError::At { source, .. } => source.cause(),
+            ConfigError::At { source, .. } => source.innermost(),
             other => other,
         }
     }
@@ -109,9 +109,14 @@ impl fmt::Display for ConfigError {
                 write!(f, "unknown option {name:?}: did you mean {nearest:?}?")
             }
             ConfigError::UnknownVariable { variable, nearest } => {
-                write!(f, "unknown environment variable {variable:?}: did you mean {nearest}? (unset it otherwise)")
+                write!(
+                    f,
+                    "unknown environment variable {variable:?}: did you mean {nearest}? (unset it otherwise)"
+                )
             }
-            ConfigError::BadValue { option, value, expected } => write!(f, "{option} = {value:?}: expected {expected}"),
+            ConfigError::BadValue { option, value, expected } => {
+                write!(f, "{option} = {value:?}: expected {expected}")
+            }
             ConfigError::Overflow { option, value, range } => {
                 write!(f, "{option} = {value:?}: too large to be represented; the range is {range}")
             }

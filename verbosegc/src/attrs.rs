@@ -150,6 +150,8 @@ mod tests {
         assert_eq!(a.u64("ok"), Some(7));
         assert_eq!(a.u64("id"), None);
         let said = a.verdict().unwrap();
-        assert!(said.contains("given twice") && said.contains("whole number") && said.contains("left=\"over\""));
+        assert!(
+            said.contains("given twice") && said.contains("whole number") && said.contains("left=\"over\"")
+        );
     }
 }

@@ -47,10 +47,7 @@ impl LogTime {
     /// This time moved by a signed number of nanoseconds (cut to milliseconds), clamped at the calendar's ends.
     pub fn offset_ns(self, ns: i128) -> Self {
         let ms = i64::try_from(ns.div_euclid(1_000_000)).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX });
-        Self {
-            civil_ms: self.civil_ms.saturating_add(ms).clamp(MIN_MS, MAX_MS),
-            has_millis: self.has_millis,
-        }
+        Self { civil_ms: self.civil_ms.saturating_add(ms).clamp(MIN_MS, MAX_MS), has_millis: self.has_millis }
     }
 
     /// Milliseconds from `earlier` to `self` on the printed calendar; negative when it went back.
@@ -191,10 +188,7 @@ fn build(year: i64, month: usize, day: i64, clock: &str, millis: Option<i64>) ->
         return None;
     }
     let ms = ((days_from_civil(year, month, day) * 24 + hour) * 60 + minute) * 60_000 + second * 1000;
-    Some(LogTime {
-        civil_ms: (ms + millis.unwrap_or(0)).clamp(MIN_MS, MAX_MS),
-        has_millis: millis.is_some(),
-    })
+    Some(LogTime { civil_ms: (ms + millis.unwrap_or(0)).clamp(MIN_MS, MAX_MS), has_millis: millis.is_some() })
 }
 
 fn parse_iso(text: &str) -> Option<LogTime> {

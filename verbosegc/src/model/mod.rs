@@ -8,7 +8,8 @@ mod own;
 
 pub use header::{Attribute, Initialized, Section};
 pub use own::{
-    CycleFacts, Departure, LostRecords, Mmu, Note, OutputLost, QuantaDetail, StopCancelled, Summary, SyncDetail,
+    CycleFacts, Departure, LostRecords, Mmu, Note, OutputLost, QuantaDetail, StopCancelled, Summary,
+    SyncDetail,
 };
 
 use crate::time::LogTime;

@@ -1,0 +1,490 @@
+//! The collector thread: when to run a quantum, how long, and what it cost.
+//!
+//! # State
+//! Owns the collector, the scheduler with its ledger, and the pacer by value; shares only hints with the alarm.
+//!
+//! # One round
+//! Sleep until a tick, a request or the scheduler's own time; if no cycle is active, ask the pacer whether to start
+//! one; ask the scheduler for a budget; run a quantum; charge it.
+//!
+//! # What is charged
+//! The ledger gets wall time from the stop request to the release, so that what the system took is paid back by
+//! later quanta. For reports, *charged* leaves out what the system took from this thread: the stop counts up to its
+//! budget, the work by thread CPU time.
+
+use crate::collector::{Collector, Progress, StepName, Stopped};
+use crate::config::{Exhaustion, TriggerMode};
+use crate::events::{CycleEnd, DepartureReason, Event, Quantum, Recorder};
+use crate::gate::Spin;
+use crate::shared::{MutatorState, Shared};
+use crate::sync::{futex_wait, futex_wake};
+use metronome_alarm::thread_cpu_ns;
+use metronome_barrier::Phase;
+use metronome_scheduler::{CycleFacts, Decision, Pacer, PacerConfig, Policy, Scheduler, Trigger};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// A step longer than this is measured in CPU time too, to tell the collector's work from a preemption.
+const SUSPICIOUS_NS: u64 = 5_000;
+/// The idle collector thread looks at the allocation rate this often.
+const IDLE_SAMPLE_NS: u64 = 10_000_000;
+/// A mutator that holds up a cycle this long without a safepoint is named.
+const OVERDUE_NS: u64 = 250_000_000;
+
+/// What the driver did in one round; for tests in virtual time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Round {
+    /// Nothing to do until this time, or until woken.
+    Sleep(Option<u64>),
+    /// Ran a quantum, or tried to.
+    Ran,
+}
+
+/// Sums over the current cycle.
+#[derive(Clone, Copy, Debug, Default)]
+struct CycleSums {
+    start_ns: u64,
+    start_allocated: u64,
+    used_at_start: u64,
+    quanta: u64,
+    collector_ns: u64,
+    mark_ns: u64,
+    sweep_ns: u64,
+    other_ns: u64,
+    weak_reported: u64,
+    departed: bool,
+}
+
+/// Owns everything that decides about quanta.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    pub(crate) collector: Collector,
+    scheduler: Scheduler,
+    pacer: Pacer,
+    events: Recorder,
+    spin: Spin,
+    cycle: CycleSums,
+    /// The mutator that the cycle waits for, since when, and whether that was reported.
+    blocked: Option<(usize, u64, bool)>,
+    triggered: bool,
+    sample: (u64, u64),
+    failed_seen: u64,
+    due_ns: u64,
+    last_cycle_ns: u64,
+    last_now_ns: u64,
+}
+
+impl Driver {
+    /// `fifo`: the thread runs under SCHED_FIFO, where spinning would keep the mutators from running.
+    pub(crate) fn new(shared: Arc<Shared>, events: Recorder, verify: bool, fifo: bool) -> Driver {
+        let c = &shared.config;
+        let margin = shared.resume_margin_ns();
+        let allowance = c.allowance_ns();
+        let policy = Policy {
+            window_ns: c.window_ns,
+            target_percent: c.target_utilization,
+            quantum_ns: c.quantum_ns,
+            // A quantum is worth stopping for only if some work fits beside the margin.
+            min_quantum_ns: (allowance * 3 / 100).max(margin * 2).min(c.quantum_ns),
+            spread: c.spread,
+        };
+        let trigger = match c.trigger {
+            TriggerMode::Paced => Trigger::Paced,
+            TriggerMode::Static { percent } => Trigger::Static { percent },
+        };
+        let pacing = PacerConfig {
+            heap_bytes: shared.space.heap_bytes(),
+            fragmentation_percent: c.fragmentation_percent,
+            target_percent: c.target_utilization,
+            trigger,
+        };
+        let scheduler = Scheduler::new(policy).expect("Config::validate checked the policy");
+        let pacer = Pacer::new(pacing).expect("Config::validate checked the pacing");
+        let queue = (shared.space.regions() as usize * 16).clamp(1 << 10, 1 << 16);
+        let mut collector = Collector::new(Arc::clone(&shared), queue);
+        collector.verify = verify;
+        let now = shared.clock.now();
+        let mut d = Driver {
+            spin: if fifo { Spin(0) } else { shared.spin },
+            collector,
+            scheduler,
+            pacer,
+            events,
+            cycle: CycleSums::default(),
+            blocked: None,
+            triggered: false,
+            sample: (now, 0),
+            failed_seen: 0,
+            due_ns: now,
+            last_cycle_ns: now,
+            last_now_ns: now,
+            shared,
+        };
+        d.publish_trigger();
+        d
+    }
+
+    /// The thread's body: rounds until shutdown.
+    pub(crate) fn run(mut self) -> Driver {
+        loop {
+            // Acquire: pairs with the Release in `wake_collector`; taken before the round looks at anything.
+            let seen = self.shared.wake.load(Acquire);
+            if self.shared.shutdown.load(Relaxed) {
+                break;
+            }
+            if let Round::Sleep(until) = self.round() {
+                futex_wait(&self.shared.wake, seen, until);
+            }
+        }
+        self
+    }
+
+    /// One round: see the module's documentation.
+    pub(crate) fn round(&mut self) -> Round {
+        let now = self.shared.clock.now();
+        if now < self.last_now_ns {
+            self.events.emit(Event::ClockStep { ns: now });
+        }
+        self.last_now_ns = now;
+        self.sample_allocation(now);
+        let waiting = self.shared.waiting_for_memory.load(Relaxed) > 0;
+        if self.collector.is_idle() {
+            if !self.should_start(now, waiting) {
+                self.shared.wants_ticks.store(false, Relaxed);
+                self.suppress_ticks(true);
+                return Round::Sleep(Some(now.saturating_add(IDLE_SAMPLE_NS)));
+            }
+            self.start_cycle(now);
+        }
+        if let Some((record, since, reported)) = self.blocked {
+            if !self.collector.may_go_on(record) {
+                self.report_overdue(now, record, since, reported);
+                return Round::Sleep(Some(now.saturating_add(self.shared.config.beat_ns)));
+            }
+            self.blocked = None;
+        }
+        self.set_allowance(now, waiting);
+        match self.scheduler.decide(now) {
+            Decision::Run { budget_ns } => {
+                let wakeup = now.saturating_sub(self.due_ns);
+                let synchronous = waiting && self.shared.config.exhaustion == Exhaustion::Synchronous;
+                self.quantum(budget_ns, wakeup, synchronous);
+                self.due_ns = self.shared.clock.now();
+                Round::Ran
+            }
+            Decision::Wait { until_ns } => {
+                self.due_ns = until_ns;
+                self.shared.next_start_ns.store(until_ns, Relaxed);
+                Round::Sleep(Some(until_ns))
+            }
+        }
+    }
+
+    fn sample_allocation(&mut self, now: u64) {
+        let allocated = self.shared.space.allocated_bytes();
+        let (at, before) = self.sample;
+        self.pacer.allocation_sample(now.saturating_sub(at), allocated.saturating_sub(before));
+        self.sample = (now, allocated.max(before));
+        self.publish_trigger();
+        let failed = self.shared.failed_allocations.load(Relaxed);
+        if failed != self.failed_seen {
+            self.failed_seen = failed;
+            self.events.emit(Event::AllocationFailed { ns: now, total: failed });
+        }
+    }
+
+    fn publish_trigger(&mut self) {
+        self.shared.trigger_bytes.store(self.pacer.prediction().trigger_used_bytes, Relaxed);
+    }
+
+    fn should_start(&mut self, now: u64, waiting: bool) -> bool {
+        let s = &self.shared;
+        // Acquire: pairs with the AcqRel in `request_cycle`.
+        let requested = s.requested.load(Acquire).wrapping_sub(s.cycles_done.load(Relaxed)) as i32 > 0;
+        let used = s.space.used_bytes();
+        let full = self.pacer.should_start(used);
+        if full != self.triggered {
+            self.triggered = full;
+            self.events.emit(if full {
+                Event::TriggerStart { ns: now }
+            } else {
+                Event::TriggerEnd { ns: now }
+            });
+        }
+        let overdue = s.config.cycle_interval_ns.is_some_and(|i| now.saturating_sub(self.last_cycle_ns) >= i);
+        requested
+            || full
+            || waiting
+            || overdue
+            || s.space.free_regions() == 0 && used > 0 && self.failed_now()
+    }
+
+    /// With `suppress-idle-ticks` the alarm sleeps while no cycle is active; refills then look at the trigger.
+    fn suppress_ticks(&self, idle: bool) {
+        if self.shared.config.suppress_idle_ticks
+            && let Some(alarm) = self.shared.alarm.get()
+        {
+            if idle {
+                alarm.pause();
+            } else {
+                alarm.resume();
+            }
+        }
+    }
+
+    /// An allocation has failed since the last cycle ended.
+    fn failed_now(&self) -> bool {
+        self.shared.records().any(|r| r.starved.load(Relaxed))
+    }
+
+    fn start_cycle(&mut self, now: u64) {
+        let s = &self.shared;
+        self.pacer.cycle_started();
+        self.cycle = CycleSums {
+            start_ns: now,
+            start_allocated: s.space.allocated_bytes(),
+            used_at_start: s.space.used_bytes(),
+            ..CycleSums::default()
+        };
+        s.wants_ticks.store(true, Relaxed);
+        self.suppress_ticks(false);
+        let free_bytes = s.space.heap_bytes().saturating_sub(s.space.used_bytes());
+        self.events.emit(Event::CycleStart { ns: now, free_bytes });
+    }
+
+    /// With `exhaustion = degrade`, utilization sinks as the headroom falls behind the predicted need.
+    fn set_allowance(&mut self, now: u64, waiting: bool) {
+        let s = &self.shared;
+        let base = self.scheduler.base_allowance();
+        let window = s.config.window_ns;
+        let allowance = match s.config.exhaustion {
+            Exhaustion::Fail => base,
+            _ if waiting => window,
+            Exhaustion::Synchronous => base,
+            Exhaustion::Degrade => {
+                let headroom = s.space.heap_bytes().saturating_sub(s.space.used_bytes());
+                let predicted = self.pacer.prediction().collector_ns;
+                let remaining = predicted.saturating_sub(self.cycle.collector_ns);
+                self.pacer.degrade_allowance(headroom, remaining, window, base)
+            }
+        };
+        let set = self.scheduler.set_allowance(allowance);
+        if set > base && !self.cycle.departed {
+            self.cycle.departed = true;
+            let reason = if waiting { DepartureReason::OutOfMemory } else { DepartureReason::HeadroomLow };
+            self.events.emit(Event::Departure { ns: now, reason, allowance_ns: set });
+        }
+    }
+
+    fn report_overdue(&mut self, now: u64, record: usize, since: u64, reported: bool) {
+        if !reported && now.saturating_sub(since) >= OVERDUE_NS {
+            self.blocked = Some((record, since, true));
+            self.events.emit(Event::SafepointOverdue { ns: now, since_ns: since, record: record as u32 });
+        }
+    }
+
+    /// One quantum of at most `budget_ns` (all of the cycle when `synchronous`).
+    fn quantum(&mut self, budget_ns: u64, wakeup_ns: u64, synchronous: bool) {
+        let shared = Arc::clone(&self.shared);
+        let s = &*shared;
+        let previous_resumed_ns = s.resumed_ns.swap(0, Relaxed);
+        let free_before = s.space.heap_bytes().saturating_sub(s.space.used_bytes());
+        let start_ns = s.clock.now();
+        let stop_budget = s.stop_budget_ns();
+        let stopped = match Stopped::try_new(s, Some(start_ns.saturating_add(stop_budget)), self.spin) {
+            Ok(stopped) => stopped,
+            Err(cancelled) => {
+                let end_ns = s.clock.now();
+                let charged = self.scheduler.record(start_ns, end_ns);
+                self.cycle.collector_ns += charged;
+                self.cycle.other_ns += charged;
+                let record = s.records().find(|r| r.state() == MutatorState::Running);
+                self.events.emit(Event::StopCancelled {
+                    ns: end_ns,
+                    waited_ns: end_ns.saturating_sub(start_ns),
+                    running: cancelled.running,
+                    record: record.map_or(u32::MAX, |r| r.index),
+                });
+                return;
+            }
+        };
+        let cpu_start = thread_cpu_ns();
+        let work_start = s.clock.now();
+        let deadline = start_ns.saturating_add(budget_ns.saturating_sub(s.resume_margin_ns()));
+        let phase = s.phase.get();
+        let mut meter = StepMeter::new(cpu_start, work_start);
+        self.collector.begin_stop(&stopped);
+        let mut progress = Progress::More;
+        let mut spent = [0u64; 3];
+        let mut now = work_start;
+        // At least one step, so that a cycle always comes forward.
+        while progress == Progress::More {
+            let before = s.phase.get();
+            let (name, p) = self.collector.step(&stopped);
+            progress = p;
+            let after = s.clock.now();
+            meter.step(name, now, after);
+            spent[bucket(before)] += after.saturating_sub(now);
+            now = after;
+            if now >= deadline && !synchronous {
+                break;
+            }
+        }
+        drop(stopped);
+        let end_ns = s.clock.now();
+        let cpu_ns = thread_cpu_ns().saturating_sub(cpu_start);
+        self.scheduler.record(start_ns, end_ns);
+        let stop_ns = work_start.saturating_sub(start_ns);
+        let charged_ns = stop_ns.min(stop_budget) + cpu_ns;
+        self.cycle.quanta += 1;
+        self.cycle.collector_ns += charged_ns;
+        // What the system took is left out of the rates that pacing learns.
+        let work_ns = end_ns.saturating_sub(work_start).max(1);
+        let cpu_share =
+            |ns: u64| (u128::from(ns) * u128::from(cpu_ns.min(work_ns)) / u128::from(work_ns)) as u64;
+        self.cycle.mark_ns += cpu_share(spent[0]);
+        self.cycle.sweep_ns += cpu_share(spent[1]);
+        self.cycle.other_ns += cpu_share(spent[2]) + stop_ns.min(stop_budget);
+        let counts = self.collector.counts;
+        let weak_cleared = counts.weak_cleared - self.cycle.weak_reported;
+        self.cycle.weak_reported = counts.weak_cleared;
+        let free_bytes = s.space.heap_bytes().saturating_sub(s.space.used_bytes());
+        self.events.emit(Event::Quantum(Quantum {
+            start_ns,
+            end_ns,
+            stop_ns,
+            wakeup_ns,
+            planned_ns: budget_ns,
+            cpu_ns,
+            work_ns,
+            charged_ns,
+            previous_resumed_ns,
+            phase: if phase == Phase::Idle { Phase::Snapshot } else { phase },
+            steps: meter.steps,
+            longest_step: meter.longest,
+            longest_step_ns: meter.longest_ns,
+            free_bytes,
+            weak_cleared,
+            synchronous,
+        }));
+        if synchronous {
+            self.events.emit(Event::Synchronous {
+                start_ns,
+                end_ns,
+                stop_ns,
+                cpu_ns,
+                free_before,
+                free_after: free_bytes,
+                weak_cleared,
+            });
+        }
+        match progress {
+            Progress::More => {}
+            Progress::Blocked { record } => self.blocked = Some((record, end_ns, false)),
+            Progress::Done => self.end_cycle(end_ns),
+        }
+        self.check_violations();
+        s.announce_memory();
+        if !s.space.reap_is_empty() {
+            // Release: pairs with the Acquire of the reaper's wait.
+            s.reap_seq.fetch_add(1, Release);
+            futex_wake(&s.reap_seq, 1);
+        }
+    }
+
+    fn end_cycle(&mut self, now: u64) {
+        let shared = Arc::clone(&self.shared);
+        let s = &*shared;
+        let c = self.cycle;
+        let counts = self.collector.counts;
+        let allocated = s.space.allocated_bytes().saturating_sub(c.start_allocated);
+        let prediction = self.pacer.prediction();
+        let measured = self.pacer.last_cycle().is_some();
+        let elapsed_ns = now.saturating_sub(c.start_ns);
+        self.pacer.cycle_finished(CycleFacts {
+            mark_ns: c.mark_ns,
+            sweep_ns: c.sweep_ns,
+            other_ns: c.other_ns,
+            elapsed_ns,
+            allocated_bytes: allocated,
+            // Objects allocated black during the cycle are counted as live by the sweep, but were not marked.
+            live_bytes: counts.live_bytes.saturating_sub(allocated),
+            heap_bytes_swept: counts.regions_swept << 16,
+            used_at_start: c.used_at_start,
+        });
+        self.scheduler.reset_allowance();
+        self.publish_trigger();
+        self.last_cycle_ns = now;
+        self.events.emit(Event::CycleEnd(CycleEnd {
+            ns: now,
+            free_bytes: s.space.heap_bytes().saturating_sub(s.space.used_bytes()),
+            quanta: c.quanta,
+            collector_ns: c.collector_ns,
+            cpu_ns: c.mark_ns + c.sweep_ns + c.other_ns,
+            elapsed_ns,
+            allocated_bytes: allocated,
+            predicted_collector_ns: measured.then_some(prediction.collector_ns),
+            predicted_allocated_bytes: measured.then_some(prediction.allocation_bytes),
+            counts,
+        }));
+    }
+
+    /// A violation means that the heap cannot be trusted: outside tests the process ends.
+    fn check_violations(&mut self) {
+        if self.collector.violations.is_empty() || cfg!(any(test, feature = "hooks")) {
+            return;
+        }
+        for v in &self.collector.violations {
+            eprintln!("metronome: the heap verifier found: {v}");
+        }
+        std::process::abort();
+    }
+}
+
+/// Which of mark, sweep, other a step's time belongs to.
+fn bucket(phase: Phase) -> usize {
+    match phase {
+        Phase::Snapshot | Phase::Mark => 0,
+        Phase::Sweep => 1,
+        Phase::Idle | Phase::Weak => 2,
+    }
+}
+
+/// Finds the longest step of a quantum, in CPU time where wall time alone would blame the collector for a
+/// preemption.
+struct StepMeter {
+    /// CPU clock and wall clock at the last reading of the CPU clock.
+    cpu_ns: u64,
+    wall_ns: u64,
+    steps: u32,
+    longest: StepName,
+    longest_ns: u64,
+}
+
+impl StepMeter {
+    fn new(cpu_ns: u64, wall_ns: u64) -> StepMeter {
+        StepMeter { cpu_ns, wall_ns, steps: 0, longest: StepName::Arm, longest_ns: 0 }
+    }
+
+    /// A step ran from `from` to `to`. Reads the CPU clock (about half a microsecond) only when the step looks
+    /// longer than any before and longer than [`SUSPICIOUS_NS`].
+    #[inline]
+    fn step(&mut self, name: StepName, from: u64, to: u64) {
+        self.steps += 1;
+        let mut ns = to.saturating_sub(from);
+        if ns <= self.longest_ns {
+            return;
+        }
+        if ns > SUSPICIOUS_NS {
+            let cpu = thread_cpu_ns();
+            // The steps since the last reading took at most their wall time; the rest was this step's.
+            let since = cpu.saturating_sub(self.cpu_ns).saturating_sub(from.saturating_sub(self.wall_ns));
+            ns = ns.min(since.max(1));
+            (self.cpu_ns, self.wall_ns) = (cpu, to);
+        }
+        if ns > self.longest_ns {
+            (self.longest, self.longest_ns) = (name, ns);
+        }
+    }
+}

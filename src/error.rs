@@ -1,0 +1,159 @@
+//! Errors of the collector's own operations.
+
+use crate::shared::Shared;
+use metronome_arraylet::ReserveError;
+use std::fmt;
+
+/// Why an allocation failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AllocError {
+    /// No region was free. A safepoint waits for memory; then try again.
+    Exhausted {
+        /// Bytes asked for.
+        requested_bytes: u64,
+        /// Bytes in use.
+        used_bytes: u64,
+        /// Size of the heap.
+        heap_bytes: u64,
+    },
+    /// The request is larger than the heap, or than any array can be.
+    TooLarge {
+        /// Bytes asked for.
+        requested_bytes: u64,
+        /// Size of the heap.
+        heap_bytes: u64,
+    },
+}
+
+impl AllocError {
+    pub(crate) fn exhausted(s: &Shared, requested_bytes: u64) -> AllocError {
+        AllocError::Exhausted {
+            requested_bytes,
+            used_bytes: s.space.used_bytes(),
+            heap_bytes: s.space.heap_bytes(),
+        }
+    }
+
+    pub(crate) fn too_large(s: &Shared, requested_bytes: u64) -> AllocError {
+        AllocError::TooLarge { requested_bytes, heap_bytes: s.space.heap_bytes() }
+    }
+}
+
+impl fmt::Display for AllocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AllocError::Exhausted { requested_bytes, used_bytes, heap_bytes } => write!(
+                f,
+                "the heap has no room for {requested_bytes} bytes ({used_bytes} of {heap_bytes} bytes are in use): \
+                 come by a safepoint and try again, or give the heap more memory"
+            ),
+            AllocError::TooLarge { requested_bytes, heap_bytes } => {
+                write!(
+                    f,
+                    "{requested_bytes} bytes do not fit into a heap of {heap_bytes} bytes: give it more memory"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for AllocError {}
+
+/// Why a heap could not be built.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A setting is out of range or does not go with another one.
+    Config(crate::config::ConfigError),
+    /// The memory could not be had.
+    Memory(ReserveError),
+    /// A thread could not be started.
+    Thread {
+        /// Which.
+        name: &'static str,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The verbose log could not be created.
+    Log {
+        /// Where.
+        path: std::path::PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Config(e) => e.fmt(f),
+            BuildError::Memory(e) => e.fmt(f),
+            BuildError::Thread { name, source } => {
+                write!(f, "cannot start the {name} thread: {source}; check the limit on threads (ulimit -u)")
+            }
+            BuildError::Log { path, source } => {
+                write!(
+                    f,
+                    "cannot create the verbose GC log {}: {source}; choose another verbose-gc file",
+                    path.display()
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BuildError::Config(e) => Some(e),
+            BuildError::Memory(e) => Some(e),
+            BuildError::Thread { source, .. } | BuildError::Log { source, .. } => Some(source),
+        }
+    }
+}
+
+impl From<crate::config::ConfigError> for BuildError {
+    fn from(e: crate::config::ConfigError) -> Self {
+        BuildError::Config(e)
+    }
+}
+
+/// Why a thread could not enter a heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EnterError {
+    /// The thread is inside a heap already. Enter from outside, or from within `blocking` of another heap.
+    Nested,
+    /// The thread is inside this very heap (from within `blocking`).
+    SameHeap,
+    /// As many threads as `max-mutators` allows are attached.
+    TooManyMutators {
+        /// The limit.
+        max: usize,
+    },
+    /// The process is a fork of the one that made the heap; it has no collector.
+    Forked,
+    /// The thread is ending: its thread-local state is gone.
+    ThreadEnding,
+}
+
+impl fmt::Display for EnterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EnterError::Nested => f.write_str(
+                "this thread is inside a heap already: leave it first, or enter from within Mutator::blocking",
+            ),
+            EnterError::SameHeap => f.write_str("this thread is inside this heap already: use the outer mutator"),
+            EnterError::TooManyMutators { max } => {
+                write!(f, "{max} threads are attached to the heap: raise max-mutators")
+            }
+            EnterError::Forked => {
+                f.write_str("a forked child must not use its parent's heap: make a heap of its own, or exec")
+            }
+            EnterError::ThreadEnding => f.write_str("the thread is ending: enter the heap before its destructors run"),
+        }
+    }
+}
+
+impl std::error::Error for EnterError {}

@@ -1,0 +1,163 @@
+//! What the collector tells: typed events, recorded into a preallocated ring and drained by the writer thread.
+//!
+//! Recording never allocates, locks or does I/O; when the ring is full the newest event is dropped and counted.
+
+use crate::collector::{CycleCounts, StepName};
+use metronome_barrier::Phase;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Why the collector left its plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DepartureReason {
+    /// Memory was running out (`exhaustion = degrade`).
+    HeadroomLow,
+    /// A mutator was waiting for memory (`exhaustion = synchronous`).
+    OutOfMemory,
+}
+
+impl DepartureReason {
+    /// The reason in words, as in verbose logs.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            DepartureReason::HeadroomLow => "headroom low",
+            DepartureReason::OutOfMemory => "out of memory",
+        }
+    }
+}
+
+/// One quantum.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quantum {
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    /// From the stop request until no mutator ran.
+    pub(crate) stop_ns: u64,
+    /// How late the collector thread came for it.
+    pub(crate) wakeup_ns: u64,
+    pub(crate) planned_ns: u64,
+    /// CPU time of the collector thread from the end of the stop to the resumption.
+    pub(crate) cpu_ns: u64,
+    /// Wall time of the same stretch.
+    pub(crate) work_ns: u64,
+    /// What is charged to the collector: the stop (up to its budget) and the CPU time of the work.
+    pub(crate) charged_ns: u64,
+    /// When the last mutator ran on after the previous quantum (0: unknown).
+    pub(crate) previous_resumed_ns: u64,
+    pub(crate) phase: Phase,
+    pub(crate) steps: u32,
+    pub(crate) longest_step: StepName,
+    pub(crate) longest_step_ns: u64,
+    pub(crate) free_bytes: u64,
+    pub(crate) weak_cleared: u64,
+    /// Set for the quanta of a synchronous collection.
+    pub(crate) synchronous: bool,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    TriggerStart {
+        ns: u64,
+    },
+    TriggerEnd {
+        ns: u64,
+    },
+    CycleStart {
+        ns: u64,
+        free_bytes: u64,
+    },
+    CycleEnd(CycleEnd),
+    Quantum(Quantum),
+    Synchronous {
+        start_ns: u64,
+        end_ns: u64,
+        stop_ns: u64,
+        cpu_ns: u64,
+        free_before: u64,
+        free_after: u64,
+        weak_cleared: u64,
+    },
+    StopCancelled {
+        ns: u64,
+        waited_ns: u64,
+        running: u32,
+        record: u32,
+    },
+    SafepointOverdue {
+        ns: u64,
+        since_ns: u64,
+        record: u32,
+    },
+    Departure {
+        ns: u64,
+        reason: DepartureReason,
+        allowance_ns: u64,
+    },
+    AllocationFailed {
+        ns: u64,
+        total: u64,
+    },
+    ClockStep {
+        ns: u64,
+    },
+}
+
+/// A finished cycle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CycleEnd {
+    pub(crate) ns: u64,
+    pub(crate) free_bytes: u64,
+    pub(crate) quanta: u64,
+    pub(crate) collector_ns: u64,
+    pub(crate) cpu_ns: u64,
+    pub(crate) elapsed_ns: u64,
+    pub(crate) allocated_bytes: u64,
+    pub(crate) predicted_collector_ns: Option<u64>,
+    pub(crate) predicted_allocated_bytes: Option<u64>,
+    pub(crate) counts: CycleCounts,
+}
+
+/// The collector's end of the ring.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    ring: rtrb::Producer<Event>,
+    lost: Arc<AtomicU64>,
+}
+
+/// The writer's end of the ring.
+#[derive(Debug)]
+pub(crate) struct Drain {
+    ring: rtrb::Consumer<Event>,
+    lost: Arc<AtomicU64>,
+}
+
+/// A ring for `records` events, allocated now.
+pub(crate) fn ring(records: usize) -> (Recorder, Drain) {
+    let (producer, consumer) = rtrb::RingBuffer::new(records);
+    let lost = Arc::new(AtomicU64::new(0));
+    (Recorder { ring: producer, lost: Arc::clone(&lost) }, Drain { ring: consumer, lost })
+}
+
+impl Recorder {
+    /// Records an event, or counts it as lost. O(1), wait-free.
+    pub(crate) fn emit(&mut self, e: Event) {
+        if self.ring.push(e).is_err() {
+            // Relaxed: a counter.
+            self.lost.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl Drain {
+    pub(crate) fn next(&mut self) -> Option<Event> {
+        self.ring.pop().ok()
+    }
+
+    /// Events lost so far.
+    pub(crate) fn lost(&self) -> u64 {
+        // Relaxed: a counter.
+        self.lost.load(Relaxed)
+    }
+}

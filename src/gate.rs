@@ -1,0 +1,223 @@
+//! Stopping and resuming the mutators of one heap, bounded.
+//!
+//! # State
+//! `word` = number of running mutators, and the stop bit. `poll` is odd while a stop is requested or lasts.
+//! ```text
+//! mutator:   outside ──enter_running──▶ running ──leave_running──▶ outside (paused, at a safepoint, native)
+//! collector: open ──stop──▶ stopped (count = 0) ──release──▶ open
+//!                     └──▶ cancelled at the deadline (count > 0): open
+//! ```
+//! # Who may touch what
+//! One collector thread calls `stop`, `release`; mutators call the rest. While stopped, the collector may touch
+//! everything that running mutators may (INV-STOP-EXCLUSIVE): a mutator becomes running only by a
+//! read-modify-write of `word` that fails while the stop bit is set.
+//!
+//! # Ordering
+//! `leave_running` releases and `stop` acquires: what mutators wrote is seen by the collector. `release` releases
+//! and `enter_running` acquires: what the collector wrote (the phase above all) is seen by a mutator before it
+//! runs on. Because both are read-modify-writes of one word, one of "the mutator runs on" and "the collector stops
+//! it" comes first; a store followed by a load could miss both.
+
+use crate::sync::{
+    AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
+    futex_wait, futex_wake,
+};
+use crossbeam_utils::CachePadded;
+
+const STOP: u64 = 1 << 32;
+const COUNT: u64 = STOP - 1;
+
+/// The gate between running and stopped. Cost: O(1) per transition, whatever the number of mutators.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    poll: CachePadded<AtomicU32>,
+    word: CachePadded<AtomicU64>,
+    /// Bumped by the last mutator to arrive; the collector sleeps on it.
+    arrived: CachePadded<AtomicU32>,
+    /// Mutators that sleep on `poll`.
+    sleepers: AtomicU32,
+}
+
+/// How long to spin before sleeping.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spin(pub(crate) u32);
+
+/// Why a stop did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cancelled {
+    /// Mutators still running at the deadline.
+    pub(crate) running: u32,
+}
+
+impl Gate {
+    /// Whether a stop is requested: the poll. One relaxed load.
+    #[inline(always)]
+    pub(crate) fn stop_requested(&self) -> bool {
+        // Relaxed: a hint; the slow path's read-modify-write is what counts.
+        self.poll.load(Relaxed) & 1 != 0
+    }
+
+    /// Becomes running; waits while stopped. Returns whether it had to wait.
+    pub(crate) fn enter_running(&self, spin: Spin) -> bool {
+        let mut waited = false;
+        // Relaxed: validated by the exchange.
+        let mut w = self.word.load(Relaxed);
+        loop {
+            if w & STOP != 0 {
+                waited = true;
+                self.wait_open(spin);
+                w = self.word.load(Relaxed);
+                continue;
+            }
+            // Acquire: pairs with the Release in `release`.
+            match self.word.compare_exchange_weak(w, w + 1, Acquire, Relaxed) {
+                Ok(_) => return waited,
+                Err(x) => w = x,
+            }
+        }
+    }
+
+    /// Stops being a running mutator.
+    pub(crate) fn leave_running(&self) {
+        // Release: pairs with the Acquire in `stop`.
+        let before = self.word.fetch_sub(1, Release);
+        debug_assert!(before & COUNT > 0);
+        if before == STOP + 1 {
+            // Release: pairs with the Acquire load in `stop`; the sleeper re-checks `word` itself.
+            self.arrived.fetch_add(1, Release);
+            futex_wake(&self.arrived, 1);
+        }
+    }
+
+    #[cold]
+    fn wait_open(&self, spin: Spin) {
+        for _ in 0..spin.0 {
+            // Relaxed: re-checked by the caller's exchange.
+            if self.word.load(Relaxed) & STOP == 0 {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        // SeqCst, with the loads in `release`: either it sees this sleeper, or the futex sees the changed word.
+        self.sleepers.fetch_add(1, SeqCst);
+        loop {
+            let p = self.poll.load(SeqCst);
+            if self.word.load(Relaxed) & STOP == 0 {
+                break;
+            }
+            if p & 1 == 0 {
+                // Between the two stores of `release` or `stop`.
+                std::hint::spin_loop();
+                continue;
+            }
+            futex_wait(&self.poll, p, None);
+        }
+        self.sleepers.fetch_sub(1, SeqCst);
+    }
+
+    /// Requests a stop and waits until no mutator runs, at most until `deadline_ns` (`now` reads that clock).
+    ///
+    /// # Errors
+    /// [`Cancelled`]: a mutator had not arrived; all were released.
+    pub(crate) fn stop(
+        &self,
+        deadline_ns: Option<u64>,
+        now: impl Fn() -> u64,
+        spin: Spin,
+    ) -> Result<(), Cancelled> {
+        // Release and the next line's Acquire-Release: mutators that see the odd poll find the bit, or soon will.
+        self.poll.fetch_add(1, Release);
+        // AcqRel: pairs with the Release in `leave_running` and the Acquire in `enter_running`.
+        let mut w = self.word.fetch_or(STOP, AcqRel);
+        let mut spins = 0;
+        loop {
+            if w & COUNT == 0 {
+                return Ok(());
+            }
+            // Acquire: pairs with the Release in `leave_running`.
+            let arrived = self.arrived.load(Acquire);
+            w = self.word.load(Acquire);
+            if w & COUNT == 0 {
+                return Ok(());
+            }
+            if deadline_ns.is_some_and(|d| now() >= d) {
+                self.release();
+                return Err(Cancelled { running: (w & COUNT) as u32 });
+            }
+            if spins < spin.0 {
+                spins += 1;
+                std::hint::spin_loop();
+            } else {
+                futex_wait(&self.arrived, arrived, deadline_ns);
+                w = self.word.load(Acquire);
+            }
+        }
+    }
+
+    /// Lets the mutators run on.
+    pub(crate) fn release(&self) {
+        // Release: pairs with the Acquire in `enter_running`.
+        self.word.fetch_and(!STOP, Release);
+        // SeqCst, with the sleeper's counter in `wait_open`.
+        self.poll.fetch_add(1, SeqCst);
+        if self.sleepers.load(SeqCst) > 0 {
+            futex_wake(&self.poll, u32::MAX);
+        }
+    }
+
+    /// Running mutators, for reports.
+    #[cfg(test)]
+    pub(crate) fn running(&self) -> u32 {
+        // Relaxed: a report.
+        (self.word.load(Relaxed) & COUNT) as u32
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn stopped_means_nobody_runs() {
+        let gate = Gate::default();
+        let (inside, quit) = (AtomicU32::new(0), AtomicBool::new(false));
+        std::thread::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| {
+                    gate.enter_running(Spin(10));
+                    while !quit.load(Relaxed) {
+                        inside.fetch_add(1, Relaxed);
+                        inside.fetch_sub(1, Relaxed);
+                        if gate.stop_requested() {
+                            gate.leave_running();
+                            gate.enter_running(Spin(10));
+                        }
+                    }
+                    gate.leave_running();
+                });
+            }
+            for _ in 0..2000 {
+                gate.stop(None, || 0, Spin(10)).unwrap();
+                assert_eq!(inside.load(Relaxed), 0);
+                assert_eq!(gate.running(), 0);
+                gate.release();
+            }
+            quit.store(true, Relaxed);
+        });
+    }
+
+    #[test]
+    fn a_stop_that_nobody_answers_is_cancelled_and_blocks_nobody() {
+        let gate = Gate::default();
+        gate.enter_running(Spin(0));
+        let t = std::sync::atomic::AtomicU64::new(0);
+        // A virtual clock that advances with each look.
+        let r = gate.stop(Some(5), || t.fetch_add(1, Relaxed), Spin(1_000_000));
+        assert_eq!(r, Err(Cancelled { running: 1 }));
+        assert!(!gate.stop_requested());
+        gate.leave_running();
+        assert!(!gate.enter_running(Spin(0)));
+    }
+}

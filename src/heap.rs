@@ -1,0 +1,372 @@
+//! [`Heap`]: building one, entering it, its threads, its end.
+
+use crate::collector::Stopped;
+use crate::config::{Config, ConfigError};
+use crate::driver::Driver;
+use crate::error::{BuildError, EnterError};
+use crate::events;
+use crate::mutator::Mutator;
+use crate::report::{Reporter, Stats};
+use crate::shared::Shared;
+use crate::sync::futex_wake;
+use metronome_alarm::{Alarm, AlarmConfig, Clock, affinity, priority, set_timer_slack};
+use metronome_arraylet::{OsOptions, Space};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{JoinHandle, ThreadId};
+
+/// Configures and builds a [`Heap`]. Every option of [`Config`] can be set by name; the common ones have methods.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct HeapBuilder {
+    config: Config,
+    error: Option<ConfigError>,
+}
+
+impl HeapBuilder {
+    /// Starts from a whole configuration.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Sets the option `name` (see [`config::OPTIONS`](crate::config::OPTIONS)) from text, as a configuration file
+    /// would. An error is kept and returned by [`build`](HeapBuilder::build).
+    pub fn set(mut self, name: &str, value: &str) -> Self {
+        if let Err(e) = self.config.set(name, value) {
+            self.error.get_or_insert(e);
+        }
+        self
+    }
+
+    /// Hard limit of the heap in bytes.
+    pub fn heap_bytes(mut self, bytes: u64) -> Self {
+        self.config.heap = bytes;
+        self
+    }
+
+    /// Share of every window that the mutators keep, in percent.
+    pub fn target_utilization(mut self, percent: u32) -> Self {
+        self.config.target_utilization = percent;
+        self
+    }
+
+    /// Builds the heap and starts its threads: alarm, collector, reaper, writer.
+    ///
+    /// # Errors
+    /// [`BuildError`] for settings that are out of range or do not go together, memory or threads that cannot be
+    /// had, and a verbose log that cannot be created. Priorities, CPUs and locked memory that the system refuses
+    /// are no errors: they are in the log and in [`Heap::refusals`].
+    pub fn build(self) -> Result<Heap, BuildError> {
+        if let Some(e) = self.error {
+            return Err(e.into());
+        }
+        self.config.validate()?;
+        Heap::start(self.config)
+    }
+}
+
+/// A garbage-collected heap with its own collector. Cheap to clone; the last clone closes it.
+///
+/// Several heaps may live in one process; they share nothing. Closing waits for the collector's threads and runs
+/// the drop glue of all objects that are left. Handles that outlive the heap keep its memory, and can no longer be
+/// used.
+#[derive(Clone, Debug)]
+pub struct Heap {
+    owner: Arc<Owner>,
+}
+
+#[derive(Debug)]
+struct Owner {
+    shared: Arc<Shared>,
+    reporter: Arc<Reporter>,
+    refusals: Vec<String>,
+    alarm: Mutex<Option<Alarm>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    ids: Vec<ThreadId>,
+}
+
+/// Builds the shared part: used by tests that drive the collector by hand too.
+pub(crate) fn build_shared(config: Config, clock: Clock) -> Result<(Shared, Vec<String>), BuildError> {
+    let options =
+        OsOptions { prefault: config.prefault, lock: config.lock_memory, huge_pages: config.huge_pages };
+    let (space, refused) = Space::new(config.heap, options).map_err(BuildError::Memory)?;
+    Ok((Shared::new(config, clock, space), refused))
+}
+
+impl Heap {
+    /// A builder with the default configuration.
+    pub fn builder() -> HeapBuilder {
+        HeapBuilder::default()
+    }
+
+    fn start(config: Config) -> Result<Heap, BuildError> {
+        let (shared, mut refusals) = build_shared(config, Clock::monotonic())?;
+        let shared = Arc::new(shared);
+        let config = &shared.config;
+        let (recorder, drain) = events::ring(config.event_ring);
+        let reporter = Reporter::new(Arc::clone(&shared), drain)?;
+        let verify = std::env::var_os("METRONOME_VERIFY").is_some_and(|v| v != "0" && !v.is_empty());
+
+        let s = Arc::clone(&shared);
+        let (tell, told) = std::sync::mpsc::channel();
+        let collector = spawn("metronome-gc", "collector", move || {
+            let (fifo, refused) = take_place(s.config.gc_priority, s.config.gc_cpu);
+            // The receiver waits for this one message.
+            let _ = tell.send(refused);
+            // Set also if the thread unwinds, so that closing never waits for ever.
+            let _done = Done(Arc::clone(&s));
+            let mut driver = Driver::new(Arc::clone(&s), recorder, verify, fifo).run();
+            close(&s, &mut driver);
+        })?;
+        let mut threads = vec![collector];
+        let closing = Closer { shared: &shared, threads: &mut threads, done: false };
+        refusals.extend(told.recv().unwrap_or_default());
+
+        let s = Arc::clone(&shared);
+        closing.threads.push(spawn("metronome-reap", "reaper", move || crate::reaper::run(&s))?);
+        let r = Arc::clone(&reporter);
+        closing.threads.push(spawn("metronome-log", "writer", move || r.run())?);
+
+        let s = Arc::clone(&shared);
+        let alarm = Alarm::spawn(
+            AlarmConfig {
+                period_ns: config.beat_ns,
+                priority: (config.alarm_priority > 0).then_some(config.alarm_priority),
+                cpu: config.alarm_cpu,
+                name: "metronome-tick".into(),
+                paused: false,
+            },
+            move |tick| {
+                // Relaxed: hints from the collector, which decides by its own ledger.
+                let due = s.wants_ticks.load(Relaxed) && tick.now_ns >= s.next_start_ns.load(Relaxed);
+                if due || s.space.used_bytes() > s.trigger_bytes.load(Relaxed) {
+                    s.wake_collector();
+                }
+            },
+        )
+        .map_err(|source| BuildError::Thread { name: "alarm", source })?;
+        let _ = shared.alarm.set(alarm.control());
+        refusals.extend(alarm.report().refusals().map(|e| format!("alarm: {e}")));
+        let mut closing = closing;
+        closing.done = true;
+        drop(closing);
+        reporter.started(&refusals);
+        let ids = threads.iter().map(|t| t.thread().id()).collect();
+        Ok(Heap {
+            owner: Arc::new(Owner {
+                shared,
+                reporter,
+                refusals,
+                alarm: Mutex::new(Some(alarm)),
+                threads: Mutex::new(threads),
+                ids,
+            }),
+        })
+    }
+
+    /// Runs `f` inside the heap, on this thread.
+    ///
+    /// # Panics
+    /// If the thread cannot enter: see [`try_enter`](Heap::try_enter) and [`EnterError`].
+    #[track_caller]
+    pub fn enter<R>(&self, f: impl FnOnce(&mut Mutator<'_>) -> R) -> R {
+        match self.try_enter(f) {
+            Ok(r) => r,
+            Err(e) => panic!("{e}"),
+        }
+    }
+
+    /// Runs `f` inside the heap, on this thread. Waits for the end of a quantum if one is running.
+    ///
+    /// # Errors
+    /// [`EnterError`] if the thread is inside a heap already, or cannot be attached.
+    pub fn try_enter<R>(&self, f: impl FnOnce(&mut Mutator<'_>) -> R) -> Result<R, EnterError> {
+        enter_shared(&self.owner.shared, f)
+    }
+
+    /// Asks for a collection cycle, which then runs by quanta as every other one. Does not wait.
+    pub fn request_cycle(&self) {
+        self.owner.shared.request_cycle();
+    }
+
+    /// What the collector did so far. Waits until the writer has caught up; not for real-time threads.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.owner.reporter.stats(&self.owner.shared.alarm.get().map(|a| a.summary()).unwrap_or_default())
+    }
+
+    /// What the system refused (priorities, CPUs, locked memory), with reasons; empty if nothing.
+    #[must_use]
+    pub fn refusals(&self) -> &[String] {
+        &self.owner.refusals
+    }
+
+    /// The configuration in force.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.owner.shared.config
+    }
+
+    /// A cheap look at the present, for progress displays: phase, bytes in use, cycles.
+    #[must_use]
+    pub fn glance(&self) -> Glance {
+        let s = &self.owner.shared;
+        Glance {
+            phase: s.phase.get().name(),
+            used_bytes: s.space.used_bytes(),
+            heap_bytes: s.space.heap_bytes(),
+            allocated_bytes: s.space.allocated_bytes(),
+            // Relaxed: a report.
+            cycles: s.cycles_done.load(Relaxed),
+        }
+    }
+}
+
+/// What [`Heap::glance`] shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Glance {
+    /// The collector's phase.
+    pub phase: &'static str,
+    /// Bytes in allocated cells.
+    pub used_bytes: u64,
+    /// Size of the heap.
+    pub heap_bytes: u64,
+    /// Bytes allocated since the heap was made.
+    pub allocated_bytes: u64,
+    /// Cycles completed.
+    pub cycles: u32,
+}
+
+/// Closes the half-built heap if building fails.
+struct Closer<'a> {
+    shared: &'a Arc<Shared>,
+    threads: &'a mut Vec<JoinHandle<()>>,
+    done: bool,
+}
+
+impl Drop for Closer<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            signal_shutdown(self.shared);
+            for t in self.threads.drain(..) {
+                let _ = t.join();
+            }
+        }
+    }
+}
+
+fn spawn(
+    name: &'static str,
+    role: &'static str,
+    f: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, BuildError> {
+    std::thread::Builder::new()
+        .name(name.into())
+        .spawn(f)
+        .map_err(|source| BuildError::Thread { name: role, source })
+}
+
+/// Priority, CPU and timer slack of the collector thread; whether it got SCHED_FIFO, and what was refused.
+fn take_place(wanted: u8, cpu: Option<usize>) -> (bool, Vec<String>) {
+    let mut refused = Vec::new();
+    let mut fifo = false;
+    if wanted > 0 {
+        match priority::set_fifo(wanted) {
+            Ok(()) => fifo = true,
+            Err(e) => refused.push(format!("collector: {e}")),
+        }
+    }
+    if let Some(cpu) = cpu
+        && let Err(e) = affinity::pin(cpu)
+    {
+        refused.push(format!("collector: {e}"));
+    }
+    if let Err(e) = set_timer_slack(1) {
+        refused.push(format!("collector: {e}"));
+    }
+    (fifo, refused)
+}
+
+fn signal_shutdown(s: &Shared) {
+    s.shutdown.store(true, Release);
+    s.wake_collector();
+    s.announce_memory();
+    s.reap_seq.fetch_add(1, Release);
+    futex_wake(&s.reap_seq, 1);
+}
+
+/// Tells the reaper that the collector has ended.
+struct Done(Arc<Shared>);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in the reaper.
+        self.0.collector_done.store(1, Release);
+        futex_wake(&self.0.collector_done, 1);
+    }
+}
+
+/// The collector thread's last act: a half-done cycle is given up.
+fn close(s: &Arc<Shared>, driver: &mut Driver) {
+    if let Ok(stopped) = Stopped::try_new(s, None, s.spin) {
+        driver.collector.abandon();
+        drop(stopped);
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // No mutator is inside: `enter` borrows a `Heap`.
+        if let Some(alarm) = self.alarm.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            self.reporter.alarm_stopped(&alarm.stop());
+        }
+        signal_shutdown(&self.shared);
+        let me = std::thread::current().id();
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        // The last clone may be dropped by drop glue on the reaper, or by a sink on the writer: a thread does not
+        // wait for itself; it ends by the signal.
+        let own = self.ids.contains(&me);
+        let mut writer = None;
+        for t in threads {
+            if t.thread().name() == Some("metronome-log") {
+                writer = Some(t);
+            } else if !own {
+                // A panic in it has been reported by the panic hook.
+                let _ = t.join();
+            }
+        }
+        self.reporter.close();
+        if let Some(w) = writer
+            && !own
+        {
+            let _ = w.join();
+        }
+    }
+}
+
+/// Enters a heap by its shared part.
+pub(crate) fn enter_shared<R>(
+    shared: &Arc<Shared>,
+    f: impl FnOnce(&mut Mutator<'_>) -> R,
+) -> Result<R, EnterError> {
+    struct Leave(NonNull<Shared>, NonNull<crate::shared::Record>);
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            // SAFETY: as below; this is the end of the same stretch.
+            unsafe { Mutator::new(self.0, self.1) }.stop_running();
+            crate::thread::leave(self.1);
+        }
+    }
+    let record = crate::thread::enter(shared)?;
+    // `Arc::as_ptr` keeps the right to raise the count, which handles need.
+    let ptr = NonNull::new(Arc::as_ptr(shared).cast_mut()).expect("an Arc is never null");
+    // SAFETY: `shared` is borrowed for the whole call; the record is this thread's and marked as its current one,
+    // so no other mutator runs on this thread.
+    let mut m = unsafe { Mutator::new(ptr, record) };
+    m.start_running();
+    let _leave = Leave(ptr, record);
+    Ok(f(&mut m))
+}

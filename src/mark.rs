@@ -1,0 +1,188 @@
+//! The mark queue: marking without recursion, with prefetching, in bounded steps.
+//!
+//! # State
+//! A reference found in a slot first waits in a small ring while its mark word and its object are being fetched
+//! (Cher, Hosking, Vitek, *Software prefetching for mark-sweep garbage collection*, ASPLOS 2004). When it leaves
+//! the ring it is marked; if it was not marked before, it goes on the stack to be scanned. A full stack spills to
+//! grey bits beside the mark bits, so that nothing is ever allocated or lost (INV-MARK-GREY: every marked,
+//! unscanned object is in the stack, in a log, or has a grey bit).
+//!
+//! # Who may touch what
+//! The collector only, while stopped.
+//!
+//! # Bound of a step
+//! [`STEP_UNITS`] units, where a visited reference, a scanned object and a marked leaf count one each; plus the
+//! slots of one object (at most 1023).
+
+use crate::array::scan_spine;
+use crate::trace::{Kind, Tracer, TypeInfo};
+use metronome_arraylet::Space;
+use metronome_arraylet::space::prefetch;
+
+/// Units of one mark step.
+pub(crate) const STEP_UNITS: u32 = 128;
+const RING: usize = 8;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    cell: *mut u8,
+    /// For arrays: where to go on.
+    position: usize,
+}
+
+/// Objects to scan.
+#[derive(Debug)]
+pub(crate) struct MarkQueue {
+    stack: Box<[Entry]>,
+    top: usize,
+    ring: [*mut u8; RING],
+    ring_head: usize,
+    ring_len: usize,
+    units: u32,
+    /// Objects that went to grey bits because the stack was full.
+    pub(crate) spilled: u64,
+    /// Objects scanned in this cycle.
+    pub(crate) scanned: u64,
+}
+
+// SAFETY: the pointers are heap cells, which have no thread affinity; the queue is used by one thread at a time.
+unsafe impl Send for MarkQueue {}
+
+impl MarkQueue {
+    /// A queue with room for `entries` objects, allocated now.
+    pub(crate) fn new(entries: usize) -> MarkQueue {
+        let empty = Entry { cell: std::ptr::null_mut(), position: 0 };
+        MarkQueue {
+            stack: vec![empty; entries.max(2)].into_boxed_slice(),
+            top: 0,
+            ring: [std::ptr::null_mut(); RING],
+            ring_head: 0,
+            ring_len: 0,
+            units: 0,
+            spilled: 0,
+            scanned: 0,
+        }
+    }
+
+    /// Nothing waits here (grey bits are the heap's to know).
+    pub(crate) fn is_empty(&self) -> bool {
+        self.top == 0 && self.ring_len == 0
+    }
+
+    /// A reference to mark, or null.
+    #[inline]
+    pub(crate) fn visit(&mut self, space: &Space, cell: *mut u8) {
+        self.units += 1;
+        if cell.is_null() {
+            return;
+        }
+        space.prefetch_mark(cell);
+        prefetch(cell);
+        if self.ring_len == RING {
+            self.settle(space);
+        }
+        self.ring[(self.ring_head + self.ring_len) % RING] = cell;
+        self.ring_len += 1;
+    }
+
+    /// Takes the oldest reference out of the ring and marks it.
+    #[inline]
+    fn settle(&mut self, space: &Space) {
+        let cell = self.ring[self.ring_head];
+        self.ring_head = (self.ring_head + 1) % RING;
+        self.ring_len -= 1;
+        if space.mark(cell) {
+            self.push_marked(space, cell);
+        }
+    }
+
+    /// An object that is marked already and must be scanned (from a log, a grey bit).
+    #[inline]
+    pub(crate) fn push_marked(&mut self, space: &Space, cell: *mut u8) {
+        match self.stack.get_mut(self.top) {
+            Some(e) => {
+                *e = Entry { cell, position: 0 };
+                self.top += 1;
+            }
+            None => {
+                self.spilled += 1;
+                space.push_grey(cell);
+            }
+        }
+    }
+
+    /// Marks the leaf of an array.
+    #[inline]
+    pub(crate) fn mark_leaf(&mut self, space: &Space, leaf: *mut u8) {
+        self.units += 1;
+        space.mark(leaf);
+    }
+
+    /// One step; false when nothing is left here.
+    pub(crate) fn step(&mut self, space: &Space) -> bool {
+        self.units = 0;
+        while self.units < STEP_UNITS {
+            if self.top > 0 {
+                self.top -= 1;
+                let e = self.stack[self.top];
+                self.scan(space, e);
+            } else if self.ring_len > 0 {
+                self.settle(space);
+                self.units += 1;
+            } else {
+                return false;
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn scan(&mut self, space: &Space, e: Entry) {
+        self.units += 1;
+        // SAFETY: marked cells that reach the queue hold complete objects (INV-PUBLISH: a reference is stored
+        // only after its object was written), whose header points to their static type information.
+        let info: &'static TypeInfo = unsafe { *e.cell.cast::<&'static TypeInfo>() };
+        match info.kind {
+            Kind::Leaf => {}
+            Kind::Object(trace) => {
+                let mut tracer = Tracer { queue: self, space, children: None };
+                // SAFETY: the header says that the cell holds the type that this function traces.
+                unsafe { trace(e.cell, &mut tracer) };
+            }
+            kind @ (Kind::Values | Kind::Slots) => {
+                // Popping made room, so the continuation always fits; it goes below the array's children.
+                let slot = self.top;
+                self.top += 1;
+                self.stack[slot] = Entry { cell: e.cell, position: usize::MAX };
+                let slots = matches!(kind, Kind::Slots);
+                // SAFETY: the header says that the cell is a complete spine.
+                let next = unsafe { scan_spine(e.cell, e.position, slots, self, space) };
+                match next {
+                    Some(position) => self.stack[slot].position = position,
+                    // The array is done: its placeholder is dropped, or passed over when children lie above it.
+                    None if self.top == slot + 1 => self.top = slot,
+                    None => self.stack[slot] = self.pop_onto(slot),
+                }
+                return self.count(e.position == 0);
+            }
+        }
+        self.count(true);
+    }
+
+    fn pop_onto(&mut self, slot: usize) -> Entry {
+        debug_assert!(self.top > slot + 1);
+        self.top -= 1;
+        self.stack[self.top]
+    }
+
+    #[inline]
+    fn count(&mut self, first: bool) {
+        self.scanned += u64::from(first);
+    }
+
+    /// Forgets everything: only for the teardown of a heap in the middle of a cycle.
+    pub(crate) fn clear(&mut self) {
+        self.top = 0;
+        self.ring_len = 0;
+    }
+}

@@ -1,0 +1,549 @@
+//! The mutator's side: allocation, barriers, pause points, safepoints.
+//!
+//! # State
+//! A [`Mutator`] is a thin handle on its thread's record; who is inside which heap is kept in the thread's own
+//! state ([`crate::thread`]), so moving or forgetting the handle changes nothing.
+//!
+//! # Pause points and safepoints
+//! *Pause points* take `&Mutator`: [`poll`](Mutator::poll), the slow path of allocation, bulk array operations. A
+//! quantum may run there; the `Gc`s that the thread holds stay valid. *Safepoints* take `&mut Mutator`: no `Gc`
+//! can be alive there, so the thread's roots are exactly its handles. There is no pause point between a look at
+//! the phase and the store that depends on it.
+
+use crate::array::{ElementOf, GcArray, leaf_entry, place_of, shape_of, write_spine};
+use crate::error::AllocError;
+use crate::gc::{Gc, Slot};
+use crate::hooks::fault;
+use crate::shared::{Local, MutatorState, Record, Shared};
+use crate::sync::futex_wait;
+use crate::trace::{CellOf, Init, RawRef, Trace, TypeInfo};
+use metronome_arraylet::cursor::CursorIndex;
+use metronome_arraylet::{ArrayShape, Class, LEAF_BYTES, LEAF_CLASS};
+use metronome_barrier::Phase;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// Access to a heap by one thread, inside [`Heap::enter`](crate::Heap::enter).
+///
+/// One per thread at a time, whatever the heap; neither `Send` nor `Sync`.
+pub struct Mutator<'h> {
+    pub(crate) shared: NonNull<Shared>,
+    pub(crate) record: NonNull<Record>,
+    /// Invariant in 'h, neither `Send` nor `Sync`.
+    _brand: PhantomData<(fn(&'h ()) -> &'h (), *mut ())>,
+}
+
+impl std::fmt::Debug for Mutator<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Mutator(heap {}, record {})", self.shared().id, self.record().index)
+    }
+}
+
+impl<'h> Mutator<'h> {
+    /// # Safety
+    /// `shared` (from `Arc::as_ptr`) and `record` stay valid for 'h, the record belongs to this thread, and this is
+    /// the thread's only running mutator.
+    pub(crate) unsafe fn new(shared: NonNull<Shared>, record: NonNull<Record>) -> Mutator<'h> {
+        Mutator { shared, record, _brand: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(crate) fn shared(&self) -> &Shared {
+        // SAFETY: valid for 'h by `new`.
+        unsafe { self.shared.as_ref() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn record(&self) -> &Record {
+        // SAFETY: valid for 'h by `new`.
+        unsafe { self.record.as_ref() }
+    }
+
+    /// Runs `f` on what is this mutator's alone.
+    ///
+    /// `f` must not call back into the mutator, poll or run user code.
+    #[inline(always)]
+    fn with_local<R>(&self, f: impl FnOnce(&mut Local) -> R) -> R {
+        // SAFETY: this thread is the record's owner and is running (INV-STOP-EXCLUSIVE keeps the collector out);
+        // `f` does not get at the local state by another way, so the borrow is unique.
+        f(unsafe { &mut *self.record().local.get() })
+    }
+
+    // ---- barrier ----------------------------------------------------------------------------------------------
+
+    /// Whether stores must shade now: one relaxed load.
+    #[inline(always)]
+    pub(crate) fn barrier_armed(&self) -> bool {
+        self.shared().phase.barrier().armed()
+    }
+
+    /// Shades a removed value if the phase asks for it.
+    #[inline(never)]
+    pub(crate) fn shade_overwritten(&self, cell: *mut u8) {
+        let s = self.shared();
+        if s.phase.barrier().shades_overwritten() && !fault!(s, NoDeletionBarrier) {
+            self.shade(cell);
+        }
+    }
+
+    /// Shades a written value if the phase asks for it.
+    #[inline(never)]
+    pub(crate) fn shade_new(&self, cell: *mut u8) {
+        let s = self.shared();
+        if s.phase.barrier().shades_new() && !fault!(s, NoInsertionBarrier) {
+            self.shade(cell);
+        }
+    }
+
+    /// Shades what a handle yields if the phase asks for it.
+    #[inline]
+    pub(crate) fn shade_yielded(&self, cell: *mut u8) {
+        let s = self.shared();
+        if s.phase.barrier().shades_overwritten() && !fault!(s, NoHandleBarrier) {
+            self.shade(cell);
+        }
+    }
+
+    /// Marks an object and logs it to be scanned. Never pauses, blocks or allocates.
+    #[cold]
+    pub(crate) fn shade(&self, cell: *mut u8) {
+        let s = self.shared();
+        if cell.is_null() || !s.space.mark(cell) {
+            return;
+        }
+        if !self.with_local(|l| l.log.push(&s.logs, cell)) {
+            // No chunk left: remember it in the grey bits. The counter is for reports.
+            s.barrier_spills.fetch_add(1, Relaxed);
+            s.space.push_grey(cell);
+        }
+    }
+
+    // ---- pause points and safepoints ----------------------------------------------------------------------------
+
+    /// A pause point: lets the collector run a quantum if it asked for one. One relaxed load and a branch.
+    ///
+    /// Call it in loops that neither allocate nor come by a safepoint for more than some microseconds. All `Gc`s
+    /// stay valid.
+    #[inline(always)]
+    pub fn poll(&self) {
+        if self.shared().gate.stop_requested() {
+            self.pause(MutatorState::Paused);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pause(&self, state: MutatorState) {
+        let (s, r) = (self.shared(), self.record());
+        r.set_state(state);
+        s.gate.leave_running();
+        s.gate.enter_running(s.spin);
+        r.set_state(MutatorState::Running);
+        self.after_stop(true);
+    }
+
+    /// What every transition to running ends with: see what the collector changed.
+    fn after_stop(&self, resumed: bool) {
+        let (s, r) = (self.shared(), self.record());
+        // Relaxed, here and below: ordered by the gate's acquire.
+        let epoch = s.colour_epoch.load(Relaxed);
+        if r.colour_epoch.load(Relaxed) != epoch {
+            self.with_local(|l| l.cursors.flush(&s.space));
+            r.colour_epoch.store(epoch, Relaxed);
+        }
+        if resumed {
+            s.resumed_ns.fetch_max(s.clock.now(), Relaxed);
+        }
+    }
+
+    /// Notes that this mutator holds no `Gc` now.
+    #[inline]
+    fn note_safepoint(&self) {
+        let (s, r) = (self.shared(), self.record());
+        // Relaxed: `cycle` changes only while stopped; `passed` is read after the next stop.
+        let cycle = s.cycle.load(Relaxed);
+        if r.passed.load(Relaxed) != cycle {
+            r.passed.store(cycle, Relaxed);
+        }
+    }
+
+    /// Becomes running, from outside or from native code.
+    pub(crate) fn start_running(&self) {
+        let (s, r) = (self.shared(), self.record());
+        s.gate.enter_running(s.spin);
+        r.set_state(MutatorState::Running);
+        // A mutator that was outside holds nothing: it has passed this cycle's safepoint.
+        self.note_safepoint();
+        self.after_stop(false);
+    }
+
+    /// Stops running: gives back what it reserves, and counts as stopped from now on.
+    pub(crate) fn stop_running(&self) {
+        let (s, r) = (self.shared(), self.record());
+        self.with_local(|l| l.cursors.flush(&s.space));
+        self.note_safepoint();
+        r.set_state(MutatorState::Native);
+        s.gate.leave_running();
+    }
+
+    /// A safepoint: the collector may run a quantum and take this thread's roots. No `Gc` can be alive here.
+    ///
+    /// If an allocation of this mutator failed since the last safepoint, waits here for memory: until some is
+    /// free, a whole cycle has passed, or the configured `memory-wait` is over; so that the usual answer to an
+    /// [`AllocError`] is a safepoint and another try. Cost otherwise: a poll, two loads and a branch.
+    ///
+    /// A cycle cannot end before every mutator has come by a safepoint, so come by one often (at least some times
+    /// per second): the event `safepoint overdue` names a thread that does not.
+    #[inline]
+    pub fn safepoint(&mut self) {
+        self.note_safepoint();
+        if self.shared().gate.stop_requested() {
+            self.pause(MutatorState::AtSafepoint);
+            self.note_safepoint();
+        }
+        // Relaxed: written by this thread.
+        if self.record().starved.load(Relaxed) {
+            // The outcome is for the next allocation to find out.
+            let _ = self.wait_for_memory(1);
+        }
+    }
+
+    /// Runs `f` outside the heap: for system calls, foreign code, waiting. A safepoint before and after.
+    ///
+    /// The thread counts as stopped while `f` runs, so quanta neither wait for it nor delay it; it may enter
+    /// another heap. Coming back waits for the end of a quantum if one is running. If `f` panics, the thread comes
+    /// back all the same and the panic goes on.
+    ///
+    /// # Panics
+    /// Only if `f` does.
+    pub fn blocking<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        struct Back<'a, 'h>(&'a Mutator<'h>);
+        impl Drop for Back<'_, '_> {
+            fn drop(&mut self) {
+                crate::thread::resume(self.0.record);
+                self.0.start_running();
+            }
+        }
+        self.stop_running();
+        crate::thread::suspend(self.record);
+        let back = Back(self);
+        let out = f();
+        drop(back);
+        out
+    }
+
+    /// Makes sure that at least `bytes` of the heap are free, waiting for the collector if need be. A safepoint.
+    ///
+    /// It does not set them aside: other mutators may take them first, and small free pieces count.
+    ///
+    /// # Errors
+    /// [`AllocError`] if a whole cycle did not free enough, `memory-wait` is over, or `exhaustion = fail`.
+    pub fn reserve(&mut self, bytes: u64) -> Result<(), AllocError> {
+        self.safepoint();
+        let s = self.shared();
+        if s.space.heap_bytes().saturating_sub(s.space.used_bytes()) >= bytes {
+            return Ok(());
+        }
+        self.wait_for_memory(bytes)
+    }
+
+    /// Waits at a safepoint until `bytes` are free or a cycle that began after now has ended.
+    #[cold]
+    fn wait_for_memory(&mut self, bytes: u64) -> Result<(), AllocError> {
+        let (s, r) = (self.shared(), self.record());
+        // Relaxed: written by this thread only.
+        r.starved.store(false, Relaxed);
+        let enough = || {
+            s.space.heap_bytes().saturating_sub(s.space.used_bytes()) >= bytes && s.space.free_regions() > 0
+        };
+        if enough() {
+            return Ok(());
+        }
+        if s.config.exhaustion == crate::config::Exhaustion::Fail {
+            return Err(AllocError::exhausted(s, bytes));
+        }
+        let target = s.request_cycle();
+        let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
+        self.stop_running();
+        // Relaxed: the collector reads it as a hint; woken by `request_cycle` above and by this count's change.
+        s.waiting_for_memory.fetch_add(1, Relaxed);
+        s.wake_collector();
+        let out = loop {
+            // Acquire: pairs with the Release in `announce_memory`.
+            let seq = s.memory_seq.load(Acquire);
+            if enough() {
+                break Ok(());
+            }
+            // Acquire: pairs with the Release at a cycle's end.
+            if s.cycles_done.load(Acquire).wrapping_sub(target) as i32 >= 0 && s.space.reap_is_empty() {
+                break Err(());
+            }
+            if s.clock.now() >= deadline || s.shutdown.load(Relaxed) {
+                break Err(());
+            }
+            // A short limit, so that a wake-up that was missed costs little.
+            let limit = s.clock.now().saturating_add(10_000_000).min(deadline);
+            futex_wait(&s.memory_seq, seq, Some(limit));
+        };
+        s.waiting_for_memory.fetch_sub(1, Relaxed);
+        self.start_running();
+        out.map_err(|()| AllocError::exhausted(self.shared(), bytes))
+    }
+
+    /// Waits at a safepoint until a cycle that began after this call has ended. For tests and for programs that know
+    /// a good moment; the collector decides by itself otherwise.
+    ///
+    /// False if `memory-wait` was over before.
+    pub fn collect(&mut self) -> bool {
+        let s = self.shared();
+        let target = s.request_cycle();
+        let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
+        self.blocking_wait(|s| {
+            // Acquire: pairs with the Release at a cycle's end.
+            s.cycles_done.load(Acquire).wrapping_sub(target) as i32 >= 0 || s.clock.now() >= deadline
+        });
+        // Acquire: as above.
+        self.shared().cycles_done.load(Acquire).wrapping_sub(target) as i32 >= 0
+    }
+
+    fn blocking_wait(&mut self, done: impl Fn(&Shared) -> bool) {
+        let s = self.shared();
+        self.stop_running();
+        s.waiting_for_cycle.fetch_add(1, Relaxed);
+        loop {
+            // Acquire: pairs with the Release in `announce_memory`.
+            let seq = s.memory_seq.load(Acquire);
+            if done(s) || s.shutdown.load(Relaxed) {
+                break;
+            }
+            futex_wait(&s.memory_seq, seq, Some(s.clock.now().saturating_add(10_000_000)));
+        }
+        s.waiting_for_cycle.fetch_sub(1, Relaxed);
+        self.start_running();
+    }
+
+    // ---- allocation ----------------------------------------------------------------------------------------------
+
+    /// Allocates an object. The fast path is a compare, an add and the writes of the object; it may pause when a
+    /// run of free cells is used up (about every 8 KiB). Never waits for a collection.
+    ///
+    /// # Errors
+    /// [`AllocError`] when the heap is full. Come by a [`safepoint`](Mutator::safepoint), which waits for memory,
+    /// and try again.
+    #[inline]
+    pub fn alloc<'m, I: Init<'m>>(&'m self, init: I) -> Result<Gc<'m, I::Target>, AllocError> {
+        let cursor = const { CellOf::<I::Target>::CURSOR };
+        let size = const { CellOf::<I::Target>::SIZE };
+        let cell = match self.with_local(|l| l.cursors.bump(cursor, size)) {
+            Some(c) => c,
+            None => self.refill(cursor, size)?,
+        };
+        // From here to the publication there is no pause point (rule 6 of the barrier).
+        if I::HAS_SLOTS && self.barrier_armed() {
+            self.shade_initialiser(&init);
+        }
+        let info: &'static TypeInfo = CellOf::<I::Target>::INFO;
+        // SAFETY: the cell is fresh, this thread's alone, and large enough for header and value at OFFSET, aligned
+        // as CLASS demands. The header is written last, so that a cell with a header holds a complete object.
+        unsafe {
+            init.write(cell.as_ptr().add(CellOf::<I::Target>::OFFSET).cast());
+            cell.cast::<&'static TypeInfo>().write(info);
+            Ok(Gc::from_cell(cell))
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn shade_initialiser<'m, I: Init<'m>>(&self, init: &I) {
+        let s = self.shared();
+        if s.phase.barrier().shades_new() && !fault!(s, NoInitialiserBarrier) {
+            init.values(&mut |RawRef(cell)| self.shade(cell));
+        }
+    }
+
+    /// Gets a new run: a pause point.
+    #[cold]
+    #[inline(never)]
+    fn refill(&self, cursor: CursorIndex, size: usize) -> Result<NonNull<u8>, AllocError> {
+        self.poll();
+        let s = self.shared();
+        #[cfg(any(test, feature = "hooks"))]
+        if s.hooks.refill_fails() {
+            return Err(self.allocation_failed(size));
+        }
+        if s.config.suppress_idle_ticks
+            // Relaxed: hints; the collector decides.
+            && !s.wants_ticks.load(Relaxed)
+            && s.space.used_bytes() > s.trigger_bytes.load(Relaxed)
+        {
+            s.wake_collector();
+        }
+        if let Some(c) = self.with_local(|l| l.cursors.refill(&s.space, cursor, s.colour())) {
+            return Ok(c);
+        }
+        self.refill_late(cursor, size)
+    }
+
+    /// The heap has no region for us. While the collector is about to free some without needing our safepoint,
+    /// wait for it at this pause point; else fail.
+    #[cold]
+    #[inline(never)]
+    fn refill_late(&self, cursor: CursorIndex, size: usize) -> Result<NonNull<u8>, AllocError> {
+        let (s, r) = (self.shared(), self.record());
+        let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
+        loop {
+            let ours_not_needed = match s.phase.get() {
+                Phase::Idle => false,
+                // Relaxed: this thread's own note; `cycle` changes only while stopped.
+                Phase::Snapshot | Phase::Mark => r.passed.load(Relaxed) == s.cycle.load(Relaxed),
+                Phase::Weak | Phase::Sweep => true,
+            };
+            let may_wait = s.config.exhaustion != crate::config::Exhaustion::Fail;
+            if !ours_not_needed || !may_wait || s.clock.now() >= deadline || s.shutdown.load(Relaxed) {
+                return Err(self.allocation_failed(size));
+            }
+            // Acquire: pairs with the Release in `announce_memory`.
+            let seq = s.memory_seq.load(Acquire);
+            r.set_state(MutatorState::Paused);
+            s.gate.leave_running();
+            s.waiting_for_memory.fetch_add(1, Relaxed);
+            s.wake_collector();
+            futex_wait(&s.memory_seq, seq, Some(s.clock.now().saturating_add(10_000_000)));
+            s.waiting_for_memory.fetch_sub(1, Relaxed);
+            s.gate.enter_running(s.spin);
+            r.set_state(MutatorState::Running);
+            self.after_stop(false);
+            if let Some(c) = self.with_local(|l| l.cursors.refill(&s.space, cursor, s.colour())) {
+                return Ok(c);
+            }
+        }
+    }
+
+    #[cold]
+    fn allocation_failed(&self, bytes: usize) -> AllocError {
+        let (s, r) = (self.shared(), self.record());
+        // Relaxed: a note to this thread's own next safepoint; a counter.
+        r.starved.store(true, Relaxed);
+        s.failed_allocations.fetch_add(1, Relaxed);
+        s.wake_collector();
+        AllocError::exhausted(s, bytes as u64)
+    }
+
+    // ---- arrays ----------------------------------------------------------------------------------------------------
+
+    /// Allocates an array of values, element `i` from `f(i)`. Polls at every leaf (4 KiB).
+    ///
+    /// `f` may allocate and poll. If it panics, what was built is garbage and the panic goes on.
+    ///
+    /// # Errors
+    /// [`AllocError`] when the heap is full, or the array is larger than the heap.
+    pub fn alloc_array<'m, E, F>(&'m self, len: usize, mut f: F) -> Result<Gc<'m, GcArray<E>>, AllocError>
+    where
+        E: Send + Sync + 'static,
+        F: FnMut(usize) -> E,
+    {
+        self.build_array::<E>(ElementOf::<E>::VALUES, len, |_, place, i| {
+            // SAFETY: `build_array` gives the place of element `i`, in memory of this array alone.
+            unsafe { place.write(f(i)) }
+        })
+    }
+
+    /// Allocates an array of null slots. Polls at every leaf (512 slots).
+    ///
+    /// # Errors
+    /// [`AllocError`] when the heap is full, or the array is larger than the heap.
+    pub fn alloc_slots<'m, T: Trace>(&'m self, len: usize) -> Result<Gc<'m, GcArray<Slot<T>>>, AllocError> {
+        self.build_array::<Slot<T>>(ElementOf::<Slot<T>>::SLOTS, len, |_, place, _| {
+            // SAFETY: as in `alloc_array`; a null slot in a heap array.
+            unsafe { place.write(Slot::__new(None)) }
+        })
+    }
+
+    fn build_array<'m, E: 'static>(
+        &'m self,
+        info: &'static TypeInfo,
+        len: usize,
+        mut fill: impl FnMut(&Self, *mut E, usize),
+    ) -> Result<Gc<'m, GcArray<E>>, AllocError> {
+        const { ElementOf::<E>::CHECK };
+        let s = self.shared();
+        let too_large = || AllocError::too_large(s, (len as u64).saturating_mul(size_of::<E>() as u64));
+        let shape = ArrayShape::new(size_of::<E>(), align_of::<E>(), len).ok_or_else(too_large)?;
+        let leaves = shape.full_leaves + shape.index_leaves();
+        if (leaves * LEAF_BYTES) as u64 > s.space.heap_bytes() {
+            return Err(too_large());
+        }
+        let class = if align_of::<E>() <= 8 {
+            Class::of_dynamic(shape.spine_bytes)
+        } else {
+            Class::of(shape.spine_bytes, align_of::<E>())
+        };
+        let class = class.ok_or_else(too_large)?;
+        let cell = self.cell(CursorIndex::new(class, false), class.size_dynamic())?.as_ptr();
+        // SAFETY: a fresh cell of the spine's class.
+        unsafe { write_spine(cell, info, &shape) };
+        // The array is reached by nobody else before it is returned, and this mutator cannot pass a safepoint
+        // meanwhile; so it may poll between leaves with some of them missing.
+        for k in 0..shape.full_leaves {
+            self.poll();
+            // SAFETY: `cell` is a spine under construction whose leaves before `k` are in place.
+            unsafe { self.put_leaf(cell, k)? };
+            for i in k * shape.per_leaf..(k + 1) * shape.per_leaf {
+                // SAFETY: leaf `k` is in place.
+                fill(self, unsafe { place_of::<E>(cell, i) }, i);
+            }
+        }
+        let first = if shape.depth == 0 { 0 } else { shape.full_leaves * shape.per_leaf };
+        for i in first..len {
+            if i % LEAF_BYTES == LEAF_BYTES - 1 {
+                self.poll();
+            }
+            // SAFETY: the tail is part of the spine. (Zero-sized elements all lie here.)
+            fill(self, unsafe { place_of::<E>(cell, i) }, i);
+        }
+        // SAFETY: the spine is complete. It is not null.
+        Ok(unsafe { Gc::from_cell(NonNull::new_unchecked(cell)) })
+    }
+
+    /// Allocates leaf `k`, and the index leaves on the way to it that are missing.
+    ///
+    /// # Safety
+    /// `cell` is a spine under construction of this thread; leaves are put in order.
+    unsafe fn put_leaf(&self, cell: *mut u8, k: usize) -> Result<(), AllocError> {
+        // SAFETY: by this function's contract.
+        let (_, depth) = unsafe { shape_of(cell) };
+        // Index leaves first, from the top: level d has its entry in level d - 1.
+        for level in 1..depth {
+            // SAFETY: the levels above are in place (they were put by earlier rounds).
+            let entry = unsafe { leaf_entry(cell, k_of_level(k, depth, level), level, |_| {}) };
+            // SAFETY: the entry lies in the spine's table or in an index leaf, both zeroed when made.
+            if unsafe { (*entry).is_null() } {
+                let leaf = self.cell(CursorIndex::new(LEAF_CLASS, false), LEAF_BYTES)?.as_ptr();
+                // SAFETY: a fresh leaf; and as above.
+                unsafe {
+                    leaf.write_bytes(0, LEAF_BYTES);
+                    *entry = leaf;
+                }
+            }
+        }
+        let leaf = self.cell(CursorIndex::new(LEAF_CLASS, false), LEAF_BYTES)?.as_ptr();
+        // SAFETY: all index leaves on the way are in place now.
+        unsafe { *leaf_entry(cell, k, depth, |_| {}) = leaf };
+        Ok(())
+    }
+
+    fn cell(&self, cursor: CursorIndex, size: usize) -> Result<NonNull<u8>, AllocError> {
+        match self.with_local(|l| l.cursors.bump(cursor, size)) {
+            Some(c) => Ok(c),
+            None => self.refill(cursor, size),
+        }
+    }
+}
+
+/// The index, among the index leaves of `level` (1 = those that the spine's table points to), of the one that leads
+/// to leaf `k` in an array of depth `depth`.
+fn k_of_level(k: usize, depth: u8, level: u8) -> usize {
+    let fan = metronome_arraylet::array::INDEX_FAN_OUT;
+    k / fan.pow(u32::from(depth - level))
+}

@@ -1,0 +1,651 @@
+//! The writer: drains events into statistics, `tracing` and the verbose GC log. Never on the real-time path.
+//!
+//! # Who may touch what
+//! One low-priority thread drains every 50 ms; whoever asks for [`Stats`] drains too, under the same lock.
+
+use crate::config::VerboseFormat;
+use crate::error::BuildError;
+use crate::events::{CycleEnd, Drain, Event, Quantum};
+use crate::shared::Shared;
+use hdrhistogram::Histogram;
+use metronome_alarm::AlarmSummary;
+use metronome_barrier::Phase;
+use metronome_scheduler::MmuTracker;
+use metronome_verbosegc::WallClock;
+use metronome_verbosegc::model::{self, Generation, QuantumPhase, SyncReason};
+use metronome_verbosegc::writer::{LogWriter, Options, QuantumFacts, SyncGcFacts};
+use std::fs::File;
+use std::io::BufWriter;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Windows for which the minimum mutator utilization is kept, besides the configured one.
+const MMU_WINDOWS_NS: [u64; 3] = [1_000_000, 10_000_000, 100_000_000];
+const DRAIN_EVERY: Duration = Duration::from_millis(50);
+/// Stragglers kept by name.
+const NAMES_MAX: usize = 64;
+
+/// A distribution of times in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Distribution {
+    /// Number of values.
+    pub count: u64,
+    /// Half of the values are at most this.
+    pub p50: u64,
+    /// 99 % of the values are at most this.
+    pub p99: u64,
+    /// 99.9 % of the values are at most this.
+    pub p999: u64,
+    /// The largest value.
+    pub max: u64,
+}
+
+impl Distribution {
+    fn of(h: &Histogram<u64>) -> Distribution {
+        if h.is_empty() {
+            return Distribution::default();
+        }
+        let at = |q| h.value_at_quantile(q).min(h.max());
+        Distribution { count: h.len(), p50: at(0.5), p99: at(0.99), p999: at(0.999), max: h.max() }
+    }
+}
+
+/// Minimum mutator utilization of one window length, in parts per million; `None` while the run is shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mmu {
+    /// Length of the window.
+    pub window_ns: u64,
+    /// Without what the system took from the collector's thread.
+    pub charged_ppm: Option<u32>,
+    /// With everything, up to the last mutator's resumption.
+    pub wall_ppm: Option<u32>,
+}
+
+/// What a collector did so far.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Time since the heap was made.
+    pub elapsed_ns: u64,
+    /// Cycles completed.
+    pub cycles: u64,
+    /// Quanta run.
+    pub quanta: u64,
+    /// Wall time from a stop request to the last mutator's resumption.
+    pub pause_ns: Distribution,
+    /// CPU time of the collector's work in a quantum.
+    pub quantum_cpu_ns: Distribution,
+    /// Charged time of a quantum: time to stop (up to the stop budget) plus CPU time.
+    pub quantum_charged_ns: Distribution,
+    /// From a stop request until no mutator ran.
+    pub time_to_stop_ns: Distribution,
+    /// From the release until the last mutator ran on.
+    pub resume_ns: Distribution,
+    /// How late the collector thread came for a quantum.
+    pub wakeup_ns: Distribution,
+    /// Most that a quantum's charged time exceeded its budget by.
+    pub over_budget_ns: u64,
+    /// Minimum mutator utilization at 1, 10 and 100 ms and at the configured window.
+    pub mmu: Vec<Mmu>,
+    /// The configured window.
+    pub window_ns: u64,
+    /// The configured target, in parts per million.
+    pub target_ppm: u32,
+    /// Windows (ending where a pause ends) in which the collector, charged, broke the target.
+    pub violations: u64,
+    /// The same in wall time, with what the system took.
+    pub violations_wall: u64,
+    /// Stops given up because a mutator did not arrive.
+    pub stops_cancelled: u64,
+    /// Mutators that did not arrive or held up a cycle: name and how often.
+    pub stragglers: Vec<(String, u64)>,
+    /// Synchronous collections.
+    pub synchronous_collections: u64,
+    /// Times the collector left its plan, and the last reason.
+    pub departures: u64,
+    /// The last departure's reason.
+    pub last_departure: Option<&'static str>,
+    /// The step that took longest, by CPU time.
+    pub longest_step: &'static str,
+    /// Its CPU time.
+    pub longest_step_ns: u64,
+    /// Bytes allocated since the heap was made.
+    pub allocated_bytes: u64,
+    /// Bytes kept by the last cycle.
+    pub live_bytes: u64,
+    /// Bytes in use now.
+    pub used_bytes: u64,
+    /// Size of the heap.
+    pub heap_bytes: u64,
+    /// Objects whose drop glue has run.
+    pub reaped: u64,
+    /// Drop glue that panicked.
+    pub reaper_panics: u64,
+    /// Weak references cleared.
+    pub weak_cleared: u64,
+    /// Allocations that failed at first.
+    pub failed_allocations: u64,
+    /// Events lost because the ring was full.
+    pub lost_events: u64,
+    /// Collector time of all cycles (charged).
+    pub collector_ns: u64,
+    /// Predicted against actual of the last cycle: collector time, allocation.
+    pub last_prediction: Option<Predicted>,
+    /// Ticks of the alarm, grid points missed, and lateness.
+    pub alarm_ticks: u64,
+    /// Grid points that got no tick.
+    pub alarm_missed: u64,
+    /// Lateness of ticks.
+    pub alarm_lateness_ns: Distribution,
+    /// Output of the verbose log that was lost, in words, if any.
+    pub log_error: Option<String>,
+}
+
+/// A cycle's prediction and what came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Predicted {
+    /// Collector time predicted.
+    pub collector_ns: u64,
+    /// Collector time used.
+    pub actual_collector_ns: u64,
+    /// Allocation predicted.
+    pub allocated_bytes: u64,
+    /// Allocation that happened.
+    pub actual_allocated_bytes: u64,
+}
+
+struct Trackers {
+    charged: MmuTracker,
+    wall: MmuTracker,
+}
+
+struct State {
+    drain: Drain,
+    log: Option<LogWriter<BufWriter<File>>>,
+    pause: Histogram<u64>,
+    cpu: Histogram<u64>,
+    charged: Histogram<u64>,
+    stop: Histogram<u64>,
+    resume: Histogram<u64>,
+    wakeup: Histogram<u64>,
+    windows: Vec<Trackers>,
+    /// A quantum whose last resumption is not yet known.
+    pending: Option<Quantum>,
+    sums: Stats,
+    lost_reported: u64,
+    longest_stop_ns: u64,
+    closed: bool,
+}
+
+/// Statistics and sinks of one heap.
+pub(crate) struct Reporter {
+    shared: Arc<Shared>,
+    start_ns: u64,
+    state: Mutex<State>,
+    quit: Condvar,
+}
+
+impl std::fmt::Debug for Reporter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Reporter")
+    }
+}
+
+fn histogram() -> Histogram<u64> {
+    // Up to an hour in ns with two digits; larger values are clamped by `saturating_record`.
+    Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are valid")
+}
+
+impl Reporter {
+    pub(crate) fn new(shared: Arc<Shared>, drain: Drain) -> Result<Arc<Reporter>, BuildError> {
+        let start_ns = shared.clock.now();
+        let c = &shared.config;
+        let log = match &c.verbose_gc {
+            None => None,
+            Some(path) => {
+                let file =
+                    File::create(path).map_err(|source| BuildError::Log { path: path.clone(), source })?;
+                let format = match c.verbose_format {
+                    VerboseFormat::V2007 => Generation::V2007,
+                    VerboseFormat::OpenJ9 => Generation::OpenJ9,
+                };
+                let mut options = Options::new(
+                    concat!("metronome-gc ", env!("CARGO_PKG_VERSION")),
+                    WallClock::utc_now(start_ns),
+                );
+                options.heartbeat_interval_ns = c.verbose_interval_ns;
+                Some(LogWriter::new(BufWriter::new(file), format, options))
+            }
+        };
+        let tracker = |window: u64| {
+            let allowance = window - window * u64::from(c.target_utilization) / 100;
+            let mut t = Trackers {
+                charged: MmuTracker::with_allowance(window, allowance),
+                wall: MmuTracker::with_allowance(window, allowance),
+            };
+            t.charged.start_at(start_ns);
+            t.wall.start_at(start_ns);
+            t
+        };
+        // The configured window comes first; violations are counted there.
+        let mut windows = vec![tracker(c.window_ns)];
+        windows.extend(MMU_WINDOWS_NS.iter().filter(|&&w| w != c.window_ns).map(|&w| tracker(w)));
+        let state = State {
+            drain,
+            log,
+            pause: histogram(),
+            cpu: histogram(),
+            charged: histogram(),
+            stop: histogram(),
+            resume: histogram(),
+            wakeup: histogram(),
+            windows,
+            pending: None,
+            sums: Stats { longest_step: "none", ..Stats::default() },
+            lost_reported: 0,
+            longest_stop_ns: 0,
+            closed: false,
+        };
+        Ok(Arc::new(Reporter { shared, start_ns, state: Mutex::new(state), quit: Condvar::new() }))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The heap is built: writes the log's header.
+    pub(crate) fn started(&self, refusals: &[String]) {
+        let facts = self.header(refusals);
+        let now = self.start_ns;
+        self.lock().write(|log| log.initialized(now, &facts));
+        for r in refusals {
+            tracing::warn!(target: "metronome", "refused by the system: {r}");
+        }
+    }
+
+    fn header(&self, refusals: &[String]) -> model::Initialized {
+        let c = &self.shared.config;
+        let own = |name: &str, value: String| model::Attribute {
+            section: model::Section::Own,
+            name: name.into(),
+            value,
+        };
+        let mut attributes = vec![
+            own("quantum", c.quantum_ns.to_string()),
+            own("stopBudget", self.shared.stop_budget_ns().to_string()),
+            own("resumeMargin", self.shared.resume_margin_ns().to_string()),
+        ];
+        attributes.extend(refusals.iter().map(|r| own("refused", r.clone())));
+        // SAFETY: sysconf has no preconditions.
+        let (pages, page) =
+            unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+        let memory = u64::try_from(pages).ok().zip(u64::try_from(page).ok()).map(|(a, b)| a * b);
+        model::Initialized {
+            policy: Some("-Xgcpolicy:metronome".into()),
+            heap_max_bytes: Some(self.shared.space.heap_bytes()),
+            heap_initial_bytes: Some(self.shared.space.heap_bytes()),
+            gc_threads: Some(1),
+            region_bytes: Some(metronome_arraylet::REGION_BYTES as u64),
+            region_count: Some(u64::from(self.shared.space.regions())),
+            leaf_bytes: Some(metronome_arraylet::LEAF_BYTES as u64),
+            beat_ns: Some(c.beat_ns),
+            window_ns: Some(c.window_ns),
+            target_ppm: Some(c.target_utilization * 10_000),
+            // Relaxed: the collector's prediction before the first cycle.
+            trigger_bytes: Some(self.shared.trigger_bytes.load(Relaxed)),
+            headroom_bytes: None,
+            physical_memory_bytes: memory,
+            cpus: std::thread::available_parallelism().ok().map(|n| n.get() as u64),
+            architecture: Some(std::env::consts::ARCH.into()),
+            os: Some(std::env::consts::OS.into()),
+            os_version: std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|s| s.trim().into()),
+            vmargs: c.pairs().map(|(k, v)| (format!("--{k}"), Some(v))).collect(),
+            attributes,
+        }
+    }
+
+    /// The writer thread's body.
+    pub(crate) fn run(&self) {
+        let mut state = self.lock();
+        while !state.closed {
+            self.drain(&mut state);
+            state = self.quit.wait_timeout(state, DRAIN_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Writes the summary and ends the log. The collector has ended.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        if state.closed {
+            return;
+        }
+        self.drain(&mut state);
+        if let Some(q) = state.pending.take() {
+            state.settle(q, None);
+        }
+        let now = self.shared.clock.now();
+        let stats = self.collect(&state);
+        let facts = model::Summary {
+            cycles: stats.cycles,
+            quanta: stats.quanta,
+            longest_quantum_ns: stats.pause_ns.max,
+            longest_stop_ns: state.longest_stop_ns,
+            collector_ns: stats.collector_ns,
+            run_ns: stats.elapsed_ns,
+            sync_gcs: stats.synchronous_collections,
+            stops_cancelled: stats.stops_cancelled,
+            departures: stats.departures,
+            lost_records: stats.lost_events,
+        };
+        for m in &stats.mmu {
+            let Some(charged_ppm) = m.charged_ppm else { continue };
+            let mmu = model::Mmu { window_ns: m.window_ns, charged_ppm, wall_ppm: m.wall_ppm };
+            state.write(|log| log.mmu(now, &mmu));
+        }
+        state.write(|log| log.summary(now, &facts));
+        if let Some(log) = state.log.take()
+            && let Err(e) = log.finish()
+        {
+            state.sums.log_error.get_or_insert(e.to_string());
+            eprintln!("metronome: the verbose GC log could not be finished: {e}");
+        }
+        state.closed = true;
+        self.quit.notify_all();
+    }
+
+    /// The alarm has ended: its last figures.
+    pub(crate) fn alarm_stopped(&self, summary: &AlarmSummary) {
+        self.lock().sums.alarm(summary);
+    }
+
+    /// The figures so far.
+    pub(crate) fn stats(&self, alarm: &AlarmSummary) -> Stats {
+        let mut state = self.lock();
+        self.drain(&mut state);
+        state.sums.alarm(alarm);
+        self.collect(&state)
+    }
+
+    fn collect(&self, state: &State) -> Stats {
+        let s = &self.shared;
+        let mut out = state.sums.clone();
+        out.elapsed_ns = s.clock.now().saturating_sub(self.start_ns);
+        out.pause_ns = Distribution::of(&state.pause);
+        out.quantum_cpu_ns = Distribution::of(&state.cpu);
+        out.quantum_charged_ns = Distribution::of(&state.charged);
+        out.time_to_stop_ns = Distribution::of(&state.stop);
+        out.resume_ns = Distribution::of(&state.resume);
+        out.wakeup_ns = Distribution::of(&state.wakeup);
+        out.mmu = state
+            .windows
+            .iter()
+            .map(|t| Mmu {
+                window_ns: t.charged.window_ns(),
+                charged_ppm: t.charged.mmu_ppm(),
+                wall_ppm: t.wall.mmu_ppm(),
+            })
+            .collect();
+        out.mmu.sort_by_key(|m| m.window_ns);
+        out.window_ns = s.config.window_ns;
+        out.target_ppm = s.config.target_utilization * 10_000;
+        out.violations = state.windows[0].charged.violations();
+        out.violations_wall = state.windows[0].wall.violations();
+        out.allocated_bytes = s.space.allocated_bytes();
+        out.used_bytes = s.space.used_bytes();
+        out.heap_bytes = s.space.heap_bytes();
+        // Relaxed: counters.
+        out.reaped = s.reaped.load(Relaxed);
+        out.reaper_panics = s.reaper_panics.load(Relaxed);
+        out.failed_allocations = s.failed_allocations.load(Relaxed);
+        out.lost_events = state.drain.lost();
+        out
+    }
+
+    fn drain(&self, state: &mut State) {
+        while let Some(e) = state.drain.next() {
+            self.one(state, e);
+        }
+        let lost = state.drain.lost();
+        if lost > state.lost_reported {
+            let facts = model::LostRecords { count: lost - state.lost_reported, total: lost };
+            state.lost_reported = lost;
+            let now = self.shared.clock.now();
+            state.write(|log| log.lost_records(now, &facts));
+        }
+    }
+
+    fn name_of(&self, record: u32) -> String {
+        self.shared.record(record as usize).map_or_else(|| "unknown".into(), |r| r.name().to_string())
+    }
+
+    fn one(&self, state: &mut State, e: Event) {
+        let c = &self.shared.config;
+        match e {
+            Event::Quantum(q) => state.quantum(q, c.gc_priority),
+            Event::TriggerStart { ns } => state.write(|log| log.trigger_start(ns)),
+            Event::TriggerEnd { ns } => state.write(|log| log.trigger_end(ns)),
+            Event::CycleStart { ns, free_bytes } => {
+                tracing::debug!(target: "metronome", free_bytes, "cycle start");
+                state.write(|log| log.cycle_start(ns, free_bytes));
+            }
+            Event::CycleEnd(end) => state.cycle_end(&end),
+            Event::Synchronous {
+                start_ns,
+                end_ns,
+                stop_ns,
+                cpu_ns,
+                free_before,
+                free_after,
+                weak_cleared,
+            } => {
+                state.sums.synchronous_collections += 1;
+                let facts = SyncGcFacts {
+                    start_ns,
+                    end_ns,
+                    reason: SyncReason::OutOfMemory,
+                    free_before_bytes: free_before,
+                    free_after_bytes: free_after,
+                    exclusive_access_ns: stop_ns,
+                    priority: u64::from(c.gc_priority),
+                    cpu_ns: Some(cpu_ns),
+                    weak_cleared,
+                    ..SyncGcFacts::default()
+                };
+                tracing::warn!(target: "metronome", ms = (end_ns - start_ns) / 1_000_000, "synchronous collection");
+                state.write(|log| log.sync_gc(&facts));
+            }
+            Event::StopCancelled { ns, waited_ns, running, record } => {
+                let name = self.name_of(record);
+                state.sums.stops_cancelled += 1;
+                state.straggler(&name);
+                let end = ns;
+                let start = ns.saturating_sub(waited_ns);
+                state.interval(start, end, start + waited_ns.min(self.shared.stop_budget_ns()));
+                tracing::warn!(target: "metronome", mutator = %name, "stop cancelled: the mutator did not arrive");
+                let facts = model::StopCancelled {
+                    mutator: name,
+                    waited_ns,
+                    budget_ns: self.shared.stop_budget_ns(),
+                    missing_mutators: u64::from(running),
+                };
+                state.write(|log| log.stop_cancelled(ns, &facts));
+            }
+            Event::SafepointOverdue { ns, since_ns, record } => {
+                let name = self.name_of(record);
+                state.straggler(&name);
+                let ms = ns.saturating_sub(since_ns) / 1_000_000;
+                tracing::warn!(target: "metronome", mutator = %name, ms, "safepoint overdue");
+                let text = format!(
+                    "safepoint overdue: mutator {name} has polled for {ms} ms without a safepoint; the cycle waits for it"
+                );
+                state.write(|log| log.note(ns, &model::Note { text }));
+            }
+            Event::Departure { ns, reason, allowance_ns } => {
+                state.sums.departures += 1;
+                state.sums.last_departure = Some(reason.text());
+                let ppm = |gc: u64| {
+                    let left = c.window_ns.saturating_sub(gc);
+                    u32::try_from(u128::from(left) * 1_000_000 / u128::from(c.window_ns)).unwrap_or(0)
+                };
+                let facts = model::Departure {
+                    reason: reason.text().into(),
+                    window_ns: c.window_ns,
+                    target_ppm: c.target_utilization * 10_000,
+                    achieved_ppm: ppm(allowance_ns),
+                };
+                tracing::warn!(target: "metronome", reason = reason.text(), "departure from the utilization target");
+                state.write(|log| log.departure(ns, &facts));
+            }
+            Event::AllocationFailed { ns, total } => {
+                let text = format!(
+                    "an allocation found no free region ({total} so far); it is tried again after a safepoint"
+                );
+                state.write(|log| log.note(ns, &model::Note { text }));
+            }
+            Event::ClockStep { ns } => {
+                let facts = model::NonMonotonicTime {
+                    timer: Some("CLOCK_MONOTONIC".into()),
+                    to_ns: Some(ns),
+                    ..model::NonMonotonicTime::default()
+                };
+                state.write(|log| log.clock_error(ns, &facts));
+            }
+        }
+    }
+}
+
+impl Stats {
+    fn alarm(&mut self, a: &AlarmSummary) {
+        let l = a.lateness;
+        self.alarm_ticks = a.ticks;
+        self.alarm_missed = l.missed;
+        self.alarm_lateness_ns =
+            Distribution { count: l.count, p50: l.p50, p99: l.p99, p999: l.p999, max: l.max };
+    }
+}
+
+impl State {
+    /// Writes to the log if there is one; a failing log is given up, said once, and remembered.
+    fn write(&mut self, f: impl FnOnce(&mut LogWriter<BufWriter<File>>) -> std::io::Result<()>) {
+        let Some(log) = &mut self.log else { return };
+        if let Err(e) = f(log) {
+            eprintln!("metronome: writing the verbose GC log failed, it ends here: {e}");
+            self.sums.log_error = Some(e.to_string());
+            self.log = None;
+        }
+    }
+
+    fn straggler(&mut self, name: &str) {
+        let known = &mut self.sums.stragglers;
+        if let Some((_, count)) = known.iter_mut().find(|(n, _)| n == name) {
+            *count += 1;
+        } else if known.len() < NAMES_MAX {
+            known.push((name.into(), 1));
+        }
+    }
+
+    /// A pause: charged until `charged_end`, in wall time until `end`.
+    fn interval(&mut self, start: u64, end: u64, charged_end: u64) {
+        for t in &mut self.windows {
+            t.charged.record(start, charged_end);
+            t.wall.record(start, end);
+        }
+    }
+
+    fn quantum(&mut self, q: Quantum, priority: u8) {
+        if let Some(p) = self.pending.take() {
+            let resumed = q.previous_resumed_ns;
+            self.settle(p, (resumed > p.end_ns).then_some(resumed.min(q.start_ns)));
+        }
+        self.pending = Some(q);
+        let over = q.charged_ns.saturating_sub(q.planned_ns);
+        let sums = &mut self.sums;
+        sums.quanta += 1;
+        sums.weak_cleared += q.weak_cleared;
+        if !q.synchronous {
+            sums.over_budget_ns = sums.over_budget_ns.max(over);
+        }
+        if q.longest_step_ns > sums.longest_step_ns {
+            (sums.longest_step, sums.longest_step_ns) = (q.longest_step.text(), q.longest_step_ns);
+        }
+        self.cpu.saturating_record(q.cpu_ns);
+        self.charged.saturating_record(q.charged_ns);
+        self.stop.saturating_record(q.stop_ns);
+        self.wakeup.saturating_record(q.wakeup_ns);
+        self.longest_stop_ns = self.longest_stop_ns.max(q.stop_ns);
+        if q.synchronous {
+            return;
+        }
+        let facts = QuantumFacts {
+            start_ns: q.start_ns,
+            end_ns: q.end_ns,
+            phase: match q.phase {
+                Phase::Idle => QuantumPhase::Unknown,
+                Phase::Snapshot => QuantumPhase::Precollect,
+                Phase::Mark => QuantumPhase::Mark,
+                Phase::Weak => QuantumPhase::Postcollect,
+                Phase::Sweep => QuantumPhase::Sweep,
+            },
+            exclusive_access_ns: q.stop_ns,
+            wakeup_ns: q.wakeup_ns,
+            planned_ns: q.planned_ns,
+            cpu_ns: Some(q.cpu_ns),
+            heap_free_bytes: q.free_bytes,
+            weak_cleared: q.weak_cleared,
+            gc_thread_priority: u64::from(priority),
+            longest_step_ns: q.longest_step_ns,
+            longest_step: q.longest_step.text(),
+            ..QuantumFacts::default()
+        };
+        self.write(|log| log.quantum(&facts));
+    }
+
+    /// The last resumption after a quantum is known (or will not be).
+    fn settle(&mut self, q: Quantum, resumed_ns: Option<u64>) {
+        let end = resumed_ns.unwrap_or(q.end_ns).max(q.end_ns);
+        if let Some(r) = resumed_ns {
+            self.resume.saturating_record(r.saturating_sub(q.end_ns));
+        }
+        self.pause.saturating_record(end.saturating_sub(q.start_ns));
+        self.interval(q.start_ns, end, q.start_ns.saturating_add(q.charged_ns));
+    }
+
+    fn cycle_end(&mut self, end: &CycleEnd) {
+        let sums = &mut self.sums;
+        sums.cycles += 1;
+        sums.live_bytes = end.counts.live_bytes;
+        sums.collector_ns += end.collector_ns;
+        sums.last_prediction = end.predicted_collector_ns.zip(end.predicted_allocated_bytes).map(
+            |(collector_ns, allocated_bytes)| Predicted {
+                collector_ns,
+                actual_collector_ns: end.collector_ns,
+                allocated_bytes,
+                actual_allocated_bytes: end.allocated_bytes,
+            },
+        );
+        let facts = model::CycleFacts {
+            quanta: end.quanta,
+            collector_ns: end.collector_ns,
+            predicted_collector_ns: end.predicted_collector_ns,
+            cpu_ns: Some(end.cpu_ns),
+            allocated_bytes: end.allocated_bytes,
+            predicted_allocated_bytes: end.predicted_allocated_bytes,
+            live_bytes: Some(end.counts.live_bytes),
+        };
+        tracing::debug!(
+            target: "metronome",
+            quanta = end.quanta,
+            collector_us = end.collector_ns / 1000,
+            elapsed_ms = end.elapsed_ns / 1_000_000,
+            live_bytes = end.counts.live_bytes,
+            freed_bytes = end.counts.freed_bytes,
+            scanned = end.counts.scanned,
+            spilled = end.counts.spilled,
+            condemned_bytes = end.counts.condemned_bytes,
+            regions_freed = end.counts.regions_freed,
+            "cycle end"
+        );
+        self.write(|log| log.cycle_end(end.ns, end.free_bytes, &facts));
+    }
+}

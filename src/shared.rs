@@ -1,0 +1,378 @@
+//! What a heap's threads share: the space, the gate, the phase, the tables, the mutators' records.
+//!
+//! # Who may touch what
+//! | cell | writer | readers | when and how ordered |
+//! |---|---|---|---|
+//! | `phase` | the collector, in `PhaseCell::switch` only | every barrier and refill | changed while stopped; mutators see it by the gate's acquire |
+//! | `gate` | see `gate.rs` | | |
+//! | `space`, `logs`, tables | see their modules | | |
+//! | `cycle`, `colour_epoch` | the collector, while stopped | mutators while running | as `phase` |
+//! | `Record::local` | its mutator while running; the collector while stopped | | the gate |
+//! | `Record::{state, passed}` | its mutator | the collector | before `leave_running`, so the stop orders it |
+//! | `trigger_bytes`, `wants_ticks`, `next_start_ns` | the collector | the alarm | hints, Relaxed |
+//! | `memory_seq` | the collector | mutators that wait for memory | futex |
+
+use crate::config::Config;
+use crate::gate::{Gate, Spin};
+use crate::hooks::fault;
+use crate::sync::futex_wake;
+use crate::table::Table;
+use crossbeam_utils::CachePadded;
+use metronome_alarm::Clock;
+use metronome_arraylet::{Colour, Cursors, Space};
+use metronome_barrier::{BarrierFlags, Log, LogPool, Phase};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+use std::sync::{Arc, Mutex};
+
+/// The collector's phase, and the barrier that goes with it in one byte for the fast path.
+#[derive(Debug)]
+pub(crate) struct PhaseCell {
+    phase: AtomicU8,
+    barrier: AtomicU8,
+}
+
+impl PhaseCell {
+    const fn new() -> PhaseCell {
+        PhaseCell { phase: AtomicU8::new(Phase::Idle as u8), barrier: AtomicU8::new(0) }
+    }
+
+    /// The current phase; exact for a running mutator and for the collector.
+    #[inline]
+    pub(crate) fn get(&self) -> Phase {
+        // Relaxed: changed only while stopped; the gate's acquire orders it.
+        match Phase::from_u8(self.phase.load(Relaxed)) {
+            Some(p) => p,
+            None => unreachable!("only `switch` writes the phase"),
+        }
+    }
+
+    /// What to shade now.
+    #[inline(always)]
+    pub(crate) fn barrier(&self) -> BarrierFlags {
+        // Relaxed: as in `get`.
+        BarrierFlags(self.barrier.load(Relaxed))
+    }
+
+    /// The only writer (INV-PHASE-WRITER). The collector, while stopped.
+    pub(crate) fn switch(&self, to: Phase) {
+        debug_assert_eq!(self.get().next(), to);
+        // Relaxed: published by the gate's release.
+        self.phase.store(to as u8, Relaxed);
+        self.barrier.store(to.barrier().0, Relaxed);
+    }
+}
+
+/// What a mutator is doing, for stragglers' names and for the collector's view of its roots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum MutatorState {
+    /// Outside `enter`, or in `blocking`: holds no `Gc`.
+    Native = 0,
+    /// Runs user code.
+    Running = 1,
+    /// Waits at a pause point: may hold `Gc`s.
+    Paused = 2,
+    /// Waits at a safepoint: holds no `Gc`.
+    AtSafepoint = 3,
+}
+
+/// What belongs to a mutator alone while it runs.
+#[derive(Debug, Default)]
+pub(crate) struct Local {
+    pub(crate) cursors: Cursors,
+    pub(crate) log: Log,
+}
+
+/// One thread's attachment to one heap. Records are never freed before their heap: they are reused.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) local: UnsafeCell<Local>,
+    /// Colour epoch in which the cursors' runs were taken.
+    pub(crate) colour_epoch: AtomicU32,
+    /// Last cycle in which this mutator passed a safepoint (or was native).
+    pub(crate) passed: AtomicU32,
+    state: AtomicU8,
+    /// Between the thread's first `enter` and its end.
+    pub(crate) attached: AtomicBool,
+    /// Set when an allocation failed: the next safepoint waits for memory.
+    pub(crate) starved: AtomicBool,
+    pub(crate) roots: Table,
+    pub(crate) index: u32,
+    pub(crate) link: AtomicU32,
+    name: Mutex<Arc<str>>,
+}
+
+// SAFETY: `local` is touched by the owner while running or by the collector while stopped (INV-STOP-EXCLUSIVE);
+// everything else is atomic or locked.
+unsafe impl Sync for Record {}
+// SAFETY: a record has no thread affinity of its own.
+unsafe impl Send for Record {}
+
+impl Record {
+    fn new(index: u32) -> Record {
+        Record {
+            local: UnsafeCell::new(Local::default()),
+            colour_epoch: AtomicU32::new(0),
+            passed: AtomicU32::new(0),
+            state: AtomicU8::new(MutatorState::Native as u8),
+            attached: AtomicBool::new(true),
+            starved: AtomicBool::new(false),
+            roots: Table::new(),
+            index,
+            link: AtomicU32::new(0),
+            name: Mutex::new("".into()),
+        }
+    }
+
+    pub(crate) fn state(&self) -> MutatorState {
+        // Relaxed: exact while stopped (see the module's table), else a report.
+        match self.state.load(Relaxed) {
+            0 => MutatorState::Native,
+            1 => MutatorState::Running,
+            2 => MutatorState::Paused,
+            _ => MutatorState::AtSafepoint,
+        }
+    }
+
+    pub(crate) fn set_state(&self, s: MutatorState) {
+        // Relaxed: ordered by the gate.
+        self.state.store(s as u8, Relaxed);
+    }
+
+    /// The thread's name at attachment.
+    pub(crate) fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
+/// Shared by all threads of a heap.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) id: u64,
+    pub(crate) config: Config,
+    pub(crate) clock: Clock,
+    pub(crate) spin: Spin,
+    pub(crate) gate: Gate,
+    pub(crate) phase: CachePadded<PhaseCell>,
+    pub(crate) space: Space,
+    pub(crate) logs: LogPool,
+    pub(crate) globals: Table,
+    pub(crate) weaks: Table,
+    /// Number of the current (or last) cycle; odd or even has no meaning.
+    pub(crate) cycle: AtomicU32,
+    /// Cycles completed.
+    pub(crate) cycles_done: AtomicU32,
+    /// Changes whenever the colour of new objects changes.
+    pub(crate) colour_epoch: AtomicU32,
+    records: Box<[AtomicPtr<Record>]>,
+    records_len: AtomicUsize,
+    free_records: metronome_arraylet::IndexStack,
+    attach: Mutex<()>,
+    /// Wakes the collector thread: a tick, a request, a shutdown.
+    pub(crate) wake: CachePadded<AtomicU32>,
+    /// Cycles that must have been completed to satisfy all requests.
+    pub(crate) requested: AtomicU32,
+    pub(crate) waiting_for_memory: AtomicU32,
+    /// Mutators that wait for the end of a cycle without being short of memory.
+    pub(crate) waiting_for_cycle: AtomicU32,
+    pub(crate) memory_seq: AtomicU32,
+    pub(crate) trigger_bytes: AtomicU64,
+    pub(crate) wants_ticks: AtomicBool,
+    pub(crate) next_start_ns: AtomicU64,
+    /// Latest time at which a resumed mutator ran on, and the longest way there in the last stop.
+    pub(crate) resumed_ns: AtomicU64,
+    pub(crate) shutdown: AtomicBool,
+    /// Set when the collector thread has ended.
+    pub(crate) collector_done: AtomicU32,
+    pub(crate) alarm: std::sync::OnceLock<metronome_alarm::AlarmControl>,
+    /// Wakes the reaper.
+    pub(crate) reap_seq: AtomicU32,
+    pub(crate) reaped: AtomicU64,
+    pub(crate) reaper_panics: AtomicU64,
+    pub(crate) failed_allocations: AtomicU64,
+    pub(crate) barrier_spills: AtomicU64,
+    /// Fork generation of the process that made the heap.
+    pub(crate) fork_generation: u32,
+    #[cfg(any(test, feature = "hooks"))]
+    pub(crate) hooks: crate::hooks::Hooks,
+}
+
+impl Shared {
+    pub(crate) fn new(config: Config, clock: Clock, space: Space) -> Shared {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        Shared {
+            // Relaxed: only uniqueness matters.
+            id: NEXT.fetch_add(1, Relaxed),
+            clock,
+            // A short spin pays only where another CPU can end the wait meanwhile.
+            spin: Spin(if cpus > 1 { 200 } else { 0 }),
+            gate: Gate::default(),
+            phase: CachePadded::new(PhaseCell::new()),
+            logs: LogPool::new(u32::try_from(config.log_buffers).unwrap_or(u32::MAX)),
+            space,
+            globals: Table::new(),
+            weaks: Table::new(),
+            cycle: AtomicU32::new(0),
+            cycles_done: AtomicU32::new(0),
+            colour_epoch: AtomicU32::new(1),
+            records: (0..config.max_mutators).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
+            records_len: AtomicUsize::new(0),
+            free_records: metronome_arraylet::IndexStack::new(),
+            attach: Mutex::new(()),
+            wake: CachePadded::new(AtomicU32::new(0)),
+            requested: AtomicU32::new(0),
+            waiting_for_memory: AtomicU32::new(0),
+            waiting_for_cycle: AtomicU32::new(0),
+            memory_seq: AtomicU32::new(0),
+            trigger_bytes: AtomicU64::new(u64::MAX),
+            wants_ticks: AtomicBool::new(false),
+            next_start_ns: AtomicU64::new(0),
+            resumed_ns: AtomicU64::new(0),
+            shutdown: AtomicBool::new(false),
+            collector_done: AtomicU32::new(0),
+            alarm: std::sync::OnceLock::new(),
+            reap_seq: AtomicU32::new(0),
+            reaped: AtomicU64::new(0),
+            reaper_panics: AtomicU64::new(0),
+            failed_allocations: AtomicU64::new(0),
+            barrier_spills: AtomicU64::new(0),
+            fork_generation: crate::fork::generation(),
+            config,
+            #[cfg(any(test, feature = "hooks"))]
+            hooks: crate::hooks::Hooks::default(),
+        }
+    }
+
+    /// The records of all mutators that ever attached.
+    pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
+        (0..self.records_len()).filter_map(|i| self.record(i))
+    }
+
+    /// Number of records.
+    pub(crate) fn records_len(&self) -> usize {
+        // Acquire: pairs with the Release in `attach`.
+        self.records_len.load(Acquire)
+    }
+
+    /// Record `i`, if there is one.
+    pub(crate) fn record(&self, i: usize) -> Option<&Record> {
+        // Acquire: pairs with the Release in `attach`.
+        let p = self.records.get(i)?.load(Acquire);
+        // SAFETY: non-null pointers come from boxes leaked in `attach` and freed only when `self` is dropped.
+        unsafe { p.as_ref() }
+    }
+
+    /// A record for the calling thread: a used one if possible. `None` when `max_mutators` threads are attached.
+    pub(crate) fn attach(&self) -> Option<&Record> {
+        let name: Arc<str> = match std::thread::current().name() {
+            Some(n) => n.into(),
+            // SAFETY: gettid has no preconditions.
+            None => format!("thread-{}", unsafe { libc::gettid() }).into(),
+        };
+        let record =
+            match self.free_records.pop(|i| &self.record(i as usize).expect("a freed record exists").link) {
+                Some(i) => self.record(i as usize)?,
+                None => {
+                    let _one_at_a_time =
+                        self.attach.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    // Relaxed: the lock orders attachments.
+                    let i = self.records_len.load(Relaxed);
+                    let cell = self.records.get(i)?;
+                    // Release: pairs with the Acquire in `record` and `records_len`.
+                    cell.store(Box::into_raw(Box::new(Record::new(i as u32))), Release);
+                    self.records_len.store(i + 1, Release);
+                    self.record(i)?
+                }
+            };
+        *record.name.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = name;
+        // Relaxed: only the owning thread reads it.
+        record.attached.store(true, Relaxed);
+        Some(record)
+    }
+
+    /// The thread of `record` has ended: reuse the record, unless handles of the thread are still about.
+    pub(crate) fn detach(&self, record: &Record) {
+        // Relaxed: read by `release_root` on the same thread.
+        record.attached.store(false, Relaxed);
+        if record.roots.live() == 0 {
+            self.free_records
+                .push(record.index, |i| &self.record(i as usize).expect("a record in use exists").link);
+        }
+    }
+
+    /// Drops a root. The thread that made it.
+    pub(crate) fn release_root(&self, record: &Record, index: u32) {
+        record.roots.release(index);
+        // Relaxed: same thread as `detach`.
+        if !record.attached.load(Relaxed) && record.roots.live() == 0 {
+            self.free_records
+                .push(record.index, |i| &self.record(i as usize).expect("a record in use exists").link);
+        }
+    }
+
+    /// Colour of new objects now. A running mutator.
+    #[inline]
+    pub(crate) fn colour(&self) -> Colour {
+        if self.phase.get().allocates_black() && !fault!(self, AllocateWhite) {
+            Colour::Black
+        } else {
+            Colour::White
+        }
+    }
+
+    /// Wakes the collector thread. Any thread; a system call.
+    pub(crate) fn wake_collector(&self) {
+        // Release: pairs with the Acquire of the collector's wait.
+        self.wake.fetch_add(1, Release);
+        futex_wake(&self.wake, 1);
+    }
+
+    /// Asks for a cycle that starts after now. Returns the number of cycles that must have been completed then.
+    pub(crate) fn request_cycle(&self) -> u32 {
+        // Acquire: pairs with the Release at a cycle's start and end.
+        let (started, done) = (self.cycle.load(Acquire), self.cycles_done.load(Acquire));
+        // A cycle that is under way does not count: it may keep what died after its snapshot.
+        let target = started.max(done) + 1;
+        // AcqRel: the collector reads it before it goes idle.
+        self.requested.fetch_max(target, AcqRel);
+        self.wake_collector();
+        target
+    }
+
+    /// Tells those who wait for memory that there may be some. The collector.
+    pub(crate) fn announce_memory(&self) {
+        // Release: pairs with the Acquire in the wait.
+        self.memory_seq.fetch_add(1, Release);
+        // Relaxed: a waiter that is missed here re-checks at its next timeout.
+        if self.waiting_for_memory.load(Relaxed) + self.waiting_for_cycle.load(Relaxed) > 0 {
+            futex_wake(&self.memory_seq, u32::MAX);
+        }
+    }
+
+    /// Time a stop may take before it is cancelled.
+    pub(crate) fn stop_budget_ns(&self) -> u64 {
+        self.config.effective_stop_budget_ns()
+    }
+
+    /// Part of a quantum that is kept for the last step and for waking the mutators.
+    pub(crate) fn resume_margin_ns(&self) -> u64 {
+        self.config.effective_resume_margin_ns()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        for cell in &mut self.records {
+            let p = *cell.get_mut();
+            if !p.is_null() {
+                // SAFETY: leaked from a box in `attach`; nobody else has the heap any more.
+                drop(unsafe { Box::from_raw(p) });
+            }
+        }
+    }
+}

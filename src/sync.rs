@@ -1,0 +1,39 @@
+//! Atomics and futexes for the stop protocol; the loom test of the gate puts its own module in this one's place.
+
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Sleeps while `*word == expected`, until woken or until the monotonic time `deadline_ns` (`None`: no limit). May
+/// return early. Linux futex, private to the process.
+pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
+    let ts = deadline_ns.map(|ns| libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    });
+    let timeout = ts.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // FUTEX_WAIT_BITSET takes an absolute CLOCK_MONOTONIC deadline.
+    // SAFETY: the word and the timeout outlive the call; the kernel only reads them.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG,
+            expected,
+            timeout,
+            std::ptr::null::<u32>(),
+            libc::FUTEX_BITSET_MATCH_ANY,
+        );
+    }
+}
+
+/// Wakes up to `count` threads that sleep on `word`.
+pub(crate) fn futex_wake(word: &AtomicU32, count: u32) {
+    // SAFETY: the kernel uses the address as a key only.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            count.min(i32::MAX as u32),
+        );
+    }
+}

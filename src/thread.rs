@@ -1,0 +1,87 @@
+//! Which heap the current thread is inside, and its attachments.
+//!
+//! # State
+//! `CURRENT` is the record that this thread runs as, if any: one at a time across all heaps (INV-ONE-TOKEN).
+//! `ATTACHMENTS` keeps one record per heap that the thread has entered, until the thread ends; it holds heaps'
+//! memory alive, not their collectors.
+
+use crate::error::EnterError;
+use crate::shared::{Record, Shared};
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+struct Attachment {
+    shared: Arc<Shared>,
+    record: NonNull<Record>,
+    /// Inside this heap now (running, or in `blocking`).
+    entered: bool,
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        // SAFETY: records live as long as their `Shared`, which this attachment holds.
+        self.shared.detach(unsafe { self.record.as_ref() });
+    }
+}
+
+thread_local! {
+    static CURRENT: Cell<Option<NonNull<Record>>> = const { Cell::new(None) };
+    static ATTACHMENTS: RefCell<Vec<Attachment>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Marks this thread as inside `shared`; the record to run as.
+pub(crate) fn enter(shared: &Arc<Shared>) -> Result<NonNull<Record>, EnterError> {
+    if crate::fork::generation() != shared.fork_generation {
+        return Err(EnterError::Forked);
+    }
+    if CURRENT.get().is_some() {
+        return Err(EnterError::Nested);
+    }
+    ATTACHMENTS
+        .try_with(|a| {
+            let mut a = a.borrow_mut();
+            let found = match a.iter().position(|x| x.shared.id == shared.id) {
+                Some(i) => i,
+                None => {
+                    // Attachments to heaps that nobody else has any more are of no use.
+                    a.retain(|x| x.entered || Arc::strong_count(&x.shared) > 1);
+                    let max = shared.config.max_mutators;
+                    let record = shared.attach().ok_or(EnterError::TooManyMutators { max })?;
+                    let record = NonNull::from(record);
+                    a.push(Attachment { shared: Arc::clone(shared), record, entered: false });
+                    a.len() - 1
+                }
+            };
+            let x = &mut a[found];
+            if x.entered {
+                return Err(EnterError::SameHeap);
+            }
+            x.entered = true;
+            CURRENT.set(Some(x.record));
+            Ok(x.record)
+        })
+        .unwrap_or(Err(EnterError::ThreadEnding))
+}
+
+/// The thread has left the heap of `record`.
+pub(crate) fn leave(record: NonNull<Record>) {
+    CURRENT.set(None);
+    // If the thread's state is gone, so is the attachment.
+    let _ = ATTACHMENTS.try_with(|a| {
+        if let Some(x) = a.borrow_mut().iter_mut().find(|x| x.record == record) {
+            x.entered = false;
+        }
+    });
+}
+
+/// The thread goes into `blocking`: it may enter another heap.
+pub(crate) fn suspend(record: NonNull<Record>) {
+    debug_assert_eq!(CURRENT.get(), Some(record));
+    CURRENT.set(None);
+}
+
+/// The thread comes back from `blocking`.
+pub(crate) fn resume(record: NonNull<Record>) {
+    CURRENT.set(Some(record));
+}

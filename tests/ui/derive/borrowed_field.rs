@@ -1,0 +1,10 @@
+#![forbid(unsafe_code)]
+
+use metronome_gc::Trace;
+
+#[derive(Trace)]
+struct Name {
+    text: &str,
+}
+
+fn main() {}

@@ -1,0 +1,116 @@
+//! Gathers the `initialized` element.
+
+use super::scan::Place;
+use crate::attrs::{Attrs, parse_u64};
+use crate::model::{Attribute, Initialized, Section};
+use crate::time::LogTime;
+
+/// Options and further attributes kept of one header; more are reported and dropped, to bound memory.
+const MAX_ENTRIES: usize = 4096;
+
+/// An `initialized` element being read.
+#[derive(Debug)]
+pub(super) struct OpenHeader {
+    pub(super) place: Place,
+    pub(super) id: Option<u64>,
+    pub(super) time: Option<LogTime>,
+    pub(super) partial: bool,
+    pub(super) section: Section,
+    pub(super) facts: Initialized,
+}
+
+impl OpenHeader {
+    pub(super) fn new(place: Place, partial: bool) -> Self {
+        Self { place, id: None, time: None, partial, section: Section::Main, facts: Initialized::default() }
+    }
+
+    pub(super) fn vmarg(&mut self, attrs: &mut Attrs) {
+        let value = attrs.text("value");
+        match attrs.text("name") {
+            None => attrs.missing("name"),
+            Some(name) if self.facts.vmargs.len() < MAX_ENTRIES => self.facts.vmargs.push((name, value)),
+            Some(_) => attrs.problem(format!("more than {MAX_ENTRIES} options, this one ignored")),
+        }
+    }
+
+    /// Takes an `attribute` element; gives the policy if that is what it names.
+    pub(super) fn attribute(&mut self, attrs: &mut Attrs) -> Option<String> {
+        let (Some(name), Some(value)) = (attrs.text("name"), attrs.text("value")) else {
+            attrs.problem("an attribute needs name and value".into());
+            return None;
+        };
+        if self.set(&name, &value) {
+            return (name == "gcPolicy").then_some(value);
+        }
+        if self.facts.attributes.len() < MAX_ENTRIES {
+            self.facts.attributes.push(Attribute { section: self.section, name, value });
+        } else {
+            attrs.problem(format!("more than {MAX_ENTRIES} attributes, this one ignored"));
+        }
+        None
+    }
+
+    /// False if the name is not a typed field's here, the value does not fit, or the field is taken already.
+    fn set(&mut self, name: &str, value: &str) -> bool {
+        let f = &mut self.facts;
+        let number =
+            |slot: &mut Option<u64>, scale: u64| match parse_u64(value).and_then(|v| v.checked_mul(scale)) {
+                Some(v) if slot.is_none() => {
+                    *slot = Some(v);
+                    true
+                }
+                _ => false,
+            };
+        let text = |slot: &mut Option<String>| {
+            let free = slot.is_none();
+            if free {
+                *slot = Some(value.to_owned());
+            }
+            free
+        };
+        match (self.section, name) {
+            (Section::Main, "gcPolicy") => text(&mut f.policy),
+            (Section::Main, "maxHeapSize") => number(&mut f.heap_max_bytes, 1),
+            (Section::Main, "initialHeapSize") => number(&mut f.heap_initial_bytes, 1),
+            (Section::Main, "gcthreads") => number(&mut f.gc_threads, 1),
+            (Section::Region, "regionSize") => number(&mut f.region_bytes, 1),
+            (Section::Region, "regionCount") => number(&mut f.region_count, 1),
+            (Section::Region, "arrayletLeafSize") => number(&mut f.leaf_bytes, 1),
+            (Section::Metronome, "beatsPerMeasure") => number(&mut f.beat_ns, 1000),
+            (Section::Metronome, "timeInterval") => number(&mut f.window_ns, 1000),
+            (Section::Metronome, "targetUtilization") => {
+                match value.parse::<u32>().ok().filter(|v| *v <= 100) {
+                    Some(percent) if f.target_ppm.is_none() => {
+                        f.target_ppm = Some(percent * 10_000);
+                        true
+                    }
+                    _ => false,
+                }
+            }
+            (Section::Metronome, "trigger") => number(&mut f.trigger_bytes, 1),
+            (Section::Metronome, "headRoom") => number(&mut f.headroom_bytes, 1),
+            (Section::System, "physicalMemory") => number(&mut f.physical_memory_bytes, 1),
+            (Section::System, "numCPUs") => number(&mut f.cpus, 1),
+            (Section::System, "architecture") => text(&mut f.architecture),
+            (Section::System, "os") => text(&mut f.os),
+            (Section::System, "osVersion") => text(&mut f.os_version),
+            // The exact values override the old attributes' rounded ones.
+            (Section::Own, "beatNs") => exact(&mut f.beat_ns, parse_u64(value)),
+            (Section::Own, "windowNs") => exact(&mut f.window_ns, parse_u64(value)),
+            (Section::Own, "targetUtilizationPercent") => {
+                let mut a = Attrs::default();
+                a.push("v".into(), value.to_owned());
+                exact(&mut f.target_ppm, a.percent("v"))
+            }
+            _ => false,
+        }
+    }
+}
+
+fn exact<T>(slot: &mut Option<T>, value: Option<T>) -> bool {
+    let good = value.is_some();
+    if good {
+        *slot = value;
+    }
+    good
+}

@@ -1,0 +1,373 @@
+//! Gathers the elements that have children: heartbeats and synchronous collections of both generations.
+
+use super::scan::{Place, Tag};
+use crate::attrs::Attrs;
+use crate::model::{
+    AllocatorSweep, ByteStats, ClassUnload, DurationStats, Event, Generation, Heartbeat, LongestAt,
+    QuantaDetail, QuantumPhase, QueueOverflow, SoftReferences, SyncDetail, SyncGc, SyncReason, Work,
+};
+use crate::time::LogTime;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Heartbeat,
+    SyncGc,
+}
+
+/// A heartbeat or synchronous collection being read. A fragment may begin inside one, so its kind may have to
+/// be told from its children.
+#[derive(Debug)]
+pub(super) struct Op {
+    pub(super) place: Place,
+    pub(super) generation: Generation,
+    pub(super) kind: Option<Kind>,
+    /// Its start tag was not seen.
+    pub(super) implicit: bool,
+    pub(super) partial: bool,
+    pub(super) clock_error: bool,
+    pub(super) id: Option<u64>,
+    pub(super) context_id: Option<u64>,
+    pub(super) time: Option<LogTime>,
+    pub(super) interval_ns: Option<u64>,
+    pub(super) duration_ns: Option<u64>,
+    heartbeat: Heartbeat,
+    sync: SyncGc,
+    work: Work,
+    longest_at_ns: Option<u64>,
+}
+
+/// The generation that a child element belongs to (`None`: both), or no child at all.
+pub(super) fn child_generation(name: &str) -> Option<Option<Generation>> {
+    Some(match name {
+        "summary"
+        | "quantum"
+        | "exclusiveaccess"
+        | "classunloading"
+        | "refs_cleared"
+        | "heap"
+        | "immortal"
+        | "gcthreadpriority"
+        | "nondeterministicsweep"
+        | "details"
+        | "duration"
+        | "synchronousgcpriority" => Some(Generation::V2007),
+        "quanta"
+        | "exclusiveaccess-info"
+        | "classunload-info"
+        | "references"
+        | "work-packet-overflow"
+        | "nondeterministic-sweep"
+        | "free-mem"
+        | "thread-priority"
+        | "syncgc-info"
+        | "free-mem-delta" => Some(Generation::OpenJ9),
+        "finalization" => None,
+        QuantaDetail::ELEMENT | SyncDetail::ELEMENT => None,
+        _ => return None,
+    })
+}
+
+impl Op {
+    pub(super) fn new(place: Place, generation: Generation, kind: Option<Kind>) -> Self {
+        Self {
+            place,
+            generation,
+            kind,
+            implicit: false,
+            partial: false,
+            clock_error: false,
+            id: None,
+            context_id: None,
+            time: None,
+            interval_ns: None,
+            duration_ns: None,
+            heartbeat: Heartbeat::default(),
+            sync: SyncGc::default(),
+            work: Work::default(),
+            longest_at_ns: None,
+        }
+    }
+
+    /// True if a second element of this name can only belong to another op, whose start was lost.
+    pub(super) fn has_already(&self, name: &str) -> bool {
+        match name {
+            "quanta" | "summary" => self.heartbeat.quantum_count.is_some(),
+            "exclusiveaccess-info" | "exclusiveaccess" => self.heartbeat.exclusive_access.is_some(),
+            "free-mem" => self.heartbeat.heap_free.is_some(),
+            "thread-priority" | "gcthreadpriority" => self.heartbeat.priority_max.is_some(),
+            "syncgc-info" | "details" => self.sync.reason.is_some(),
+            "free-mem-delta" => self.sync.free_before_bytes.is_some(),
+            "duration" => self.duration_ns.is_some(),
+            "synchronousgcpriority" => self.sync.priority.is_some(),
+            _ => false,
+        }
+    }
+
+    /// True if no child said anything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.kind.is_none() && self.work == Work::default()
+    }
+
+    /// Takes a child element.
+    pub(super) fn child(&mut self, tag: &mut Tag) {
+        self.partial |= tag.torn;
+        let a = &mut tag.attrs;
+        let kind = match tag.name.as_str() {
+            "summary" | "quanta" | "quantum" => {
+                self.quanta(&tag.name, a);
+                Some(Kind::Heartbeat)
+            }
+            "exclusiveaccess" => {
+                self.heartbeat.exclusive_access = durations(a, ["minms", "meanms", "maxms"]);
+                Some(Kind::Heartbeat)
+            }
+            "exclusiveaccess-info" => {
+                self.heartbeat.exclusive_access = durations(a, ["minTimeMs", "meanTimeMs", "maxTimeMs"]);
+                Some(Kind::Heartbeat)
+            }
+            "heap" if a.has("freebytesbefore") || a.has("freebytesafter") => {
+                both(&mut self.sync.free_before_bytes, &mut self.sync.free_after_bytes, a);
+                Some(Kind::SyncGc)
+            }
+            "immortal" if a.has("freebytesbefore") || a.has("freebytesafter") => {
+                both(&mut self.sync.immortal_before_bytes, &mut self.sync.immortal_after_bytes, a);
+                Some(Kind::SyncGc)
+            }
+            "heap" => {
+                self.heartbeat.heap_free = bytes(a, ["minfree", "meanfree", "maxfree"]);
+                Some(Kind::Heartbeat)
+            }
+            "immortal" => {
+                self.heartbeat.immortal_free = bytes(a, ["minfree", "meanfree", "maxfree"]);
+                Some(Kind::Heartbeat)
+            }
+            "free-mem" => {
+                heap_only(a);
+                self.heartbeat.heap_free = bytes(a, ["minBytes", "meanBytes", "maxBytes"]);
+                Some(Kind::Heartbeat)
+            }
+            "gcthreadpriority" => {
+                (self.heartbeat.priority_max, self.heartbeat.priority_min) = (a.u64("max"), a.u64("min"));
+                Some(Kind::Heartbeat)
+            }
+            "thread-priority" => {
+                self.heartbeat.priority_max = a.u64("maxPriority");
+                self.heartbeat.priority_min = a.u64("minPriority");
+                Some(Kind::Heartbeat)
+            }
+            "nondeterministicsweep" => {
+                self.sweep(a, ["maxms", "totalregions", "maxregions"]);
+                Some(Kind::Heartbeat)
+            }
+            "nondeterministic-sweep" => {
+                self.sweep(a, ["maxTimeMs", "totalRegions", "maxRegions"]);
+                Some(Kind::Heartbeat)
+            }
+            QuantaDetail::ELEMENT => {
+                self.heartbeat.detail = Some(Box::new(QuantaDetail::take(a)));
+                Some(Kind::Heartbeat)
+            }
+            "details" => {
+                self.reason(a, "requested_bytes");
+                Some(Kind::SyncGc)
+            }
+            "syncgc-info" => {
+                self.reason(a, "totalBytesRequested");
+                self.sync.exclusive_access_ns = a.ms("exclusiveaccessTimeMs");
+                self.sync.priority = a.u64("threadPriority");
+                Some(Kind::SyncGc)
+            }
+            "duration" => {
+                self.duration_ns = a.ms("timems");
+                Some(Kind::SyncGc)
+            }
+            "free-mem-delta" => {
+                heap_only(a);
+                self.sync.free_before_bytes = a.u64("bytesBefore");
+                self.sync.free_after_bytes = a.u64("bytesAfter");
+                Some(Kind::SyncGc)
+            }
+            "synchronousgcpriority" => {
+                self.sync.priority = a.u64("value");
+                Some(Kind::SyncGc)
+            }
+            SyncDetail::ELEMENT => {
+                self.sync.detail = Some(SyncDetail::take(a));
+                Some(Kind::SyncGc)
+            }
+            name => {
+                self.work(name, a);
+                None
+            }
+        };
+        if self.kind.is_none() {
+            self.kind = kind;
+        } else if kind.is_some() && kind != self.kind {
+            self.partial = true;
+            a.problem("does not belong into this element".into());
+        }
+    }
+
+    /// Overflow of the mark queue, which the 2007 form writes as a warning.
+    pub(super) fn overflow(&mut self, a: &mut Attrs) {
+        self.work.overflow =
+            Some(QueueOverflow { packets: a.u64("packetCount"), objects: a.u64("directObjectCount") });
+    }
+
+    fn quanta(&mut self, name: &str, a: &mut Attrs) {
+        let h = &mut self.heartbeat;
+        match name {
+            "summary" => h.quantum_count = a.u64("quantumcount"),
+            "quantum" => h.quantum = durations(a, ["minms", "meanms", "maxms"]),
+            _ => {
+                h.quantum_count = a.u64("quantumCount");
+                if let Some(word) = a.text("quantumType") {
+                    h.phase = QuantumPhase::parse(&word);
+                    if h.phase.is_none() {
+                        a.problem(format!("quantumType \"{}\" unknown", crate::attrs::excerpt(&word)));
+                    }
+                }
+                h.quantum = durations(a, ["minTimeMs", "meanTimeMs", "maxTimeMs"]);
+                self.longest_at_ns = a.ms("maxTimestampMs");
+            }
+        }
+    }
+
+    fn sweep(&mut self, a: &mut Attrs, words: [&str; 3]) {
+        self.heartbeat.allocator_sweep = Some(AllocatorSweep {
+            max_ns: a.ms(words[0]),
+            total_regions: a.u64(words[1]),
+            max_regions: a.u64(words[2]),
+        });
+    }
+
+    fn reason(&mut self, a: &mut Attrs, requested: &str) {
+        match a.text("reason") {
+            Some(text) => self.sync.reason = Some(SyncReason::parse(&text)),
+            None => a.missing("reason"),
+        }
+        self.sync.requested_bytes = a.u64(requested);
+    }
+
+    fn work(&mut self, name: &str, a: &mut Attrs) {
+        let w = &mut self.work;
+        match name {
+            "classunloading" => {
+                w.class_unload = Some(ClassUnload {
+                    loaders: a.u64("classloaders"),
+                    classes: a.u64("classes"),
+                    anonymous: None,
+                });
+            }
+            "classunload-info" => {
+                w.class_unload = Some(ClassUnload {
+                    loaders: a.u64("classloadersunloaded"),
+                    classes: a.u64("classesunloaded"),
+                    anonymous: a.u64("anonymousclassesunloaded"),
+                });
+            }
+            "refs_cleared" => {
+                w.soft = Some(SoftReferences {
+                    cleared: a.u64("soft"),
+                    threshold: a.u64("threshold"),
+                    threshold_max: a.u64("maxThreshold"),
+                });
+                w.weak_cleared = a.u64("weak");
+                w.phantom_cleared = a.u64("phantom");
+            }
+            "references" => match a.text("type").as_deref() {
+                Some("soft") => {
+                    w.soft = Some(SoftReferences {
+                        cleared: a.u64("cleared"),
+                        threshold: a.u64("dynamicThreshold"),
+                        threshold_max: a.u64("maxThreshold"),
+                    });
+                }
+                Some("weak") => w.weak_cleared = a.u64("cleared"),
+                Some("phantom") => w.phantom_cleared = a.u64("cleared"),
+                _ => a.problem("references of no known type".into()),
+            },
+            "finalization" => {
+                w.finalizer_enqueued =
+                    if a.has("enqueued") { a.u64("enqueued") } else { a.u64("objectsqueued") };
+            }
+            "work-packet-overflow" => self.overflow(a),
+            _ => a.problem("element not understood".into()),
+        }
+    }
+
+    /// The event; `derived_ns` is the time since the preceding heartbeat, collection or cycle start.
+    pub(super) fn finish(self, derived_ns: Option<u64>) -> Event {
+        if self.kind == Some(Kind::SyncGc) {
+            let (start, end) = match (self.generation, self.time, self.duration_ns) {
+                (Generation::V2007, t, Some(ns)) => (t, t.map(|t| t.offset_ns(i128::from(ns)))),
+                (Generation::V2007, t, None) => (t, None),
+                (Generation::OpenJ9, t, Some(ns)) => (t.map(|t| t.offset_ns(-i128::from(ns))), t),
+                (Generation::OpenJ9, t, None) => (None, t),
+            };
+            return Event::SyncGc(Box::new(SyncGc {
+                start,
+                end,
+                duration_ns: self.duration_ns,
+                interval_ns: self.interval_ns,
+                work: self.work,
+                ..self.sync
+            }));
+        }
+        let own = self.heartbeat.detail.is_some();
+        Event::Heartbeat(Box::new(Heartbeat {
+            interval_ns: self.interval_ns,
+            derived_interval_ns: if self.interval_ns.is_some() { None } else { derived_ns },
+            longest_at: self.longest_at_ns.map(|ns| longest_at(ns, derived_ns, own)),
+            work: self.work,
+            ..self.heartbeat
+        }))
+    }
+}
+
+/// Tells the two meanings of `maxTimestampMs` apart: an offset in the heartbeat cannot exceed its span (two
+/// seconds are for a printed clock that was set); a run's age of nothing cannot be.
+fn longest_at(ns: u64, span_ns: Option<u64>, own: bool) -> LongestAt {
+    const SLACK_NS: u64 = 2_000_000_000;
+    const SURELY_ABSOLUTE_NS: u64 = 60_000_000_000;
+    match span_ns {
+        _ if own || ns == 0 => LongestAt::InHeartbeat(ns),
+        Some(span) if ns > span.saturating_add(SLACK_NS) => LongestAt::InRun(ns),
+        Some(_) => LongestAt::InHeartbeat(ns),
+        None if ns > SURELY_ABSOLUTE_NS => LongestAt::InRun(ns),
+        None => LongestAt::Unclear(ns),
+    }
+}
+
+fn durations(a: &mut Attrs, [min, mean, max]: [&str; 3]) -> Option<DurationStats> {
+    let (min_ns, mean_ns, max_ns) =
+        (need(a, min, Attrs::ms), need(a, mean, Attrs::ms), need(a, max, Attrs::ms));
+    Some(DurationStats { min_ns: min_ns?, mean_ns: mean_ns?, max_ns: max_ns? })
+}
+
+fn bytes(a: &mut Attrs, [min, mean, max]: [&str; 3]) -> Option<ByteStats> {
+    let (min, mean, max) = (need(a, min, Attrs::u64), need(a, mean, Attrs::u64), need(a, max, Attrs::u64));
+    Some(ByteStats { min_bytes: min?, mean_bytes: mean?, max_bytes: max? })
+}
+
+fn need(a: &mut Attrs, name: &str, take: fn(&mut Attrs, &str) -> Option<u64>) -> Option<u64> {
+    if !a.has(name) {
+        a.missing(name);
+    }
+    take(a, name)
+}
+
+fn both(before: &mut Option<u64>, after: &mut Option<u64>, a: &mut Attrs) {
+    if a.has("freebytesbefore") {
+        *before = a.u64("freebytesbefore");
+    }
+    if a.has("freebytesafter") {
+        *after = a.u64("freebytesafter");
+    }
+}
+
+fn heap_only(a: &mut Attrs) {
+    if let Some(kind) = a.text("type").filter(|t| t != "heap") {
+        a.problem(format!("memory of type \"{}\" taken for the heap", crate::attrs::excerpt(&kind)));
+    }
+}

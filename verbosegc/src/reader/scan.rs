@@ -1,0 +1,389 @@
+//! Finds tags in bytes of any kind. Not an XML parser: field logs are seldom well-formed.
+//!
+//! A `<` always begins anew, even inside a tag or a quoted value (XML forbids it there), so nothing torn or
+//! foreign can swallow more than itself. Memory is bounded by [`MAX_TAG_BYTES`].
+
+use crate::attrs::{Attrs, excerpt};
+use std::io::{self, BufRead};
+
+/// Longest tag that is kept; what is beyond it is reported.
+const MAX_TAG_BYTES: usize = 64 * 1024;
+/// Kept of foreign text, for the diagnostic.
+const MAX_TEXT_BYTES: usize = 240;
+
+/// A place in the log: line and byte column, both from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) line: u64,
+    pub(super) column: u64,
+}
+
+/// Start tag or empty tag.
+#[derive(Debug)]
+pub(super) struct Tag {
+    pub(super) place: Place,
+    pub(super) name: String,
+    pub(super) attrs: Attrs,
+    /// Ended by `/>`.
+    pub(super) empty: bool,
+    /// The tag has no `>`, or more than attributes in it.
+    pub(super) torn: bool,
+    /// The tag ends within its name, which may be longer than what is there.
+    pub(super) name_torn: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Token {
+    Tag(Tag),
+    End {
+        place: Place,
+        name: String,
+        /// Nothing but the name, and closed.
+        clean: bool,
+    },
+    /// `<?xml ... ?>`.
+    Declaration {
+        place: Place,
+    },
+    /// Comments, document types, other instructions.
+    Markup {
+        place: Place,
+        text: String,
+    },
+    /// Text between tags that is not blank.
+    Text {
+        place: Place,
+        text: String,
+        bytes: u64,
+    },
+    /// The input is not text at all; nothing more will come.
+    Unreadable {
+        place: Place,
+        why: &'static str,
+    },
+}
+
+/// Tag scanner.
+#[derive(Debug)]
+pub(super) struct Scanner<R> {
+    input: R,
+    at: Place,
+    started: bool,
+    ended: bool,
+    /// A `<` that was read while it ended a piece of text.
+    open: Option<Place>,
+}
+
+impl<R: BufRead> Scanner<R> {
+    pub(super) const fn new(input: R) -> Self {
+        Self { input, at: Place { line: 1, column: 1 }, started: false, ended: false, open: None }
+    }
+
+    pub(super) const fn place(&self) -> Place {
+        self.at
+    }
+
+    /// The next token; `None` at the end of the input.
+    pub(super) fn next(&mut self) -> io::Result<Option<Token>> {
+        if let Some(place) = self.open.take() {
+            return self.markup(place).map(Some);
+        }
+        if self.ended {
+            return Ok(None);
+        }
+        if !self.started {
+            self.started = true;
+            let why = match self.peek()? {
+                Some(0x1f) => Some("the input looks compressed (gzip): decompress it first"),
+                Some(0xff | 0xfe) => Some("the input looks like UTF-16: convert it to UTF-8 first"),
+                _ => None,
+            };
+            if let Some(why) = why {
+                self.ended = true;
+                return Ok(Some(Token::Unreadable { place: self.at, why }));
+            }
+        }
+        self.text()
+    }
+
+    /// Text up to the next markup; blank text is passed over.
+    fn text(&mut self) -> io::Result<Option<Token>> {
+        let mut text = Vec::new();
+        let mut bytes = 0_u64;
+        let mut place = self.at;
+        while let Some(b) = self.peek()? {
+            let here = self.at;
+            self.bump(b);
+            if b == b'<' && self.peek()?.is_some_and(starts_markup) {
+                if let Some(token) = text_token(place, text, bytes) {
+                    self.open = Some(here);
+                    return Ok(Some(token));
+                }
+                return self.markup(here).map(Some);
+            }
+            if bytes > 0 || !b.is_ascii_whitespace() {
+                if bytes == 0 {
+                    place = here;
+                }
+                bytes += 1;
+                if text.len() < MAX_TEXT_BYTES {
+                    text.push(b);
+                }
+            }
+        }
+        self.ended = true;
+        Ok(text_token(place, text, bytes))
+    }
+
+    /// One piece of markup; its `<` was taken already.
+    fn markup(&mut self, place: Place) -> io::Result<Token> {
+        let mut raw = Vec::new();
+        let mut lost = 0_u64;
+        let mut quote = None;
+        // The last byte that is not blank: a quote opens a value only after `=`.
+        let mut before = 0_u8;
+        let comment_end = |raw: &[u8]| !raw.starts_with(b"!--") || (raw.len() >= 5 && raw.ends_with(b"--"));
+        let closed = loop {
+            let Some(b) = self.peek()? else { break false };
+            if b == b'<' {
+                break false;
+            }
+            self.bump(b);
+            match quote {
+                Some(q) if b == q => quote = None,
+                Some(_) => {}
+                None if b == b'>' && comment_end(&raw) => break true,
+                None if (b == b'"' || b == b'\'') && before == b'=' => quote = Some(b),
+                None => {}
+            }
+            if !b.is_ascii_whitespace() {
+                before = b;
+            }
+            if raw.len() < MAX_TAG_BYTES {
+                raw.push(b);
+            } else {
+                lost += 1;
+            }
+        };
+        if raw.starts_with(b"?xml") && closed {
+            return Ok(Token::Declaration { place });
+        }
+        if let [b'?' | b'!', ..] = raw[..] {
+            return Ok(Token::Markup { place, text: excerpt(&String::from_utf8_lossy(&raw)) });
+        }
+        if let [b'/', rest @ ..] = &raw[..] {
+            let name: Vec<u8> = rest.iter().copied().take_while(|b| is_name(*b)).collect();
+            let clean = closed && rest[name.len()..].iter().all(u8::is_ascii_whitespace);
+            return Ok(Token::End { place, name: String::from_utf8_lossy(&name).into_owned(), clean });
+        }
+        let mut tag = parse_tag(place, &raw, closed);
+        if lost > 0 {
+            tag.torn = true;
+            tag.attrs.problem(format!("tag longer than {MAX_TAG_BYTES} bytes, {lost} bytes ignored"));
+        }
+        Ok(Token::Tag(tag))
+    }
+
+    fn peek(&mut self) -> io::Result<Option<u8>> {
+        loop {
+            match self.input.fill_buf() {
+                Ok(buffer) => return Ok(buffer.first().copied()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    fn bump(&mut self, b: u8) {
+        self.input.consume(1);
+        if b == b'\n' {
+            self.at = Place { line: self.at.line + 1, column: 1 };
+        } else {
+            self.at.column += 1;
+        }
+    }
+}
+
+const fn starts_markup(b: u8) -> bool {
+    b.is_ascii_alphabetic() || matches!(b, b'/' | b'?' | b'!')
+}
+
+const fn is_name(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':')
+}
+
+/// `None` for blank text and for a lone byte-order mark.
+fn text_token(place: Place, text: Vec<u8>, bytes: u64) -> Option<Token> {
+    let (text, bytes) = match text.strip_prefix(b"\xef\xbb\xbf") {
+        Some(rest) => (rest, bytes - 3),
+        None => (&text[..], bytes),
+    };
+    if text.iter().all(u8::is_ascii_whitespace) {
+        return None;
+    }
+    Some(Token::Text { place, text: excerpt(String::from_utf8_lossy(text).trim()), bytes })
+}
+
+/// Parses a start tag without its angle brackets. Anything between the attributes makes it torn.
+fn parse_tag(place: Place, raw: &[u8], closed: bool) -> Tag {
+    let name_len = raw.iter().take_while(|b| is_name(**b)).count();
+    let mut tag = Tag {
+        place,
+        name: String::from_utf8_lossy(&raw[..name_len]).into_owned(),
+        attrs: Attrs::default(),
+        empty: false,
+        torn: !closed,
+        name_torn: !closed && name_len == raw.len(),
+    };
+    let mut junk = Vec::new();
+    let mut at = name_len;
+    while let Some(&b) = raw.get(at) {
+        let name_start = at;
+        at += raw[at..].iter().take_while(|b| is_name(**b)).count();
+        let name = &raw[name_start..at];
+        let equals = at + blanks(&raw[at..]);
+        if !name.is_empty() && raw.get(equals) == Some(&b'=') {
+            let start = equals + 1 + blanks(&raw[equals + 1..]);
+            let (value, next, whole) = parse_value(raw, start);
+            at = next;
+            tag.torn |= !whole;
+            tag.attrs
+                .push(String::from_utf8_lossy(name).into_owned(), unescape(&String::from_utf8_lossy(value)));
+        } else if !name.is_empty() {
+            junk.extend_from_slice(name);
+            junk.push(b' ');
+        } else {
+            at += 1;
+            if b == b'/' && raw[at..].iter().all(u8::is_ascii_whitespace) {
+                tag.empty = true;
+            } else if !b.is_ascii_whitespace() {
+                junk.push(b);
+            }
+        }
+    }
+    if !junk.is_empty() {
+        tag.torn = true;
+        tag.attrs.problem(format!("\"{}\" in the tag", excerpt(String::from_utf8_lossy(&junk).trim())));
+    }
+    if !closed {
+        tag.attrs.problem("the tag has no end".into());
+    }
+    tag
+}
+
+fn blanks(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|b| b.is_ascii_whitespace()).count()
+}
+
+/// A value from `start`, where to go on, and whether it was whole.
+fn parse_value(raw: &[u8], start: usize) -> (&[u8], usize, bool) {
+    let rest = &raw[start..];
+    let Some(&quote @ (b'"' | b'\'')) = rest.first() else {
+        // Unquoted: up to a blank, or the `/` of an empty tag.
+        let mut len = rest.iter().take_while(|b| !b.is_ascii_whitespace()).count();
+        if len > 0 && len == rest.len() && rest[len - 1] == b'/' {
+            len -= 1;
+        }
+        return (&rest[..len], start + len, len > 0);
+    };
+    let body = &rest[1..];
+    match body.iter().position(|b| *b == quote) {
+        Some(len) => {
+            // `a="1 b="2"`: what follows the quote is not what may follow a value, and what is before it looks
+            // like the next attribute. Then the quote belongs to that one.
+            let follower = body.get(len + 1);
+            let lost_quote = follower.is_some_and(|b| !b.is_ascii_whitespace() && *b != b'/')
+                && body[..len].ends_with(b"=");
+            if lost_quote && let Some(cut) = body[..len].iter().rposition(u8::is_ascii_whitespace) {
+                return (&body[..cut], start + 1 + cut, false);
+            }
+            (&body[..len], start + len + 2, true)
+        }
+        None => {
+            let len = body.iter().take_while(|b| !b.is_ascii_whitespace()).count();
+            (&body[..len], start + 1 + len, false)
+        }
+    }
+}
+
+/// Resolves character references; one that is not understood stays as it is.
+fn unescape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('&') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let known = rest.find(';').filter(|end| *end <= 10).and_then(|end| {
+            let c = match &rest[1..end] {
+                "amp" => '&',
+                "lt" => '<',
+                "gt" => '>',
+                "quot" => '"',
+                "apos" => '\'',
+                other => {
+                    let digits = other.strip_prefix('#')?;
+                    let code = match digits.strip_prefix('x') {
+                        Some(hex) => u32::from_str_radix(hex, 16),
+                        None => digits.parse(),
+                    };
+                    char::from_u32(code.ok()?)?
+                }
+            };
+            Some((c, end + 1))
+        });
+        let (c, len) = known.unwrap_or(('&', 1));
+        out.push(c);
+        rest = &rest[len..];
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(text: &str) -> Tag {
+        match Scanner::new(text.as_bytes()).next().unwrap() {
+            Some(Token::Tag(tag)) => tag,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_lost_quote_costs_one_value_at_most() {
+        let mut t = one("<quanta quantumCount=\"9 quantumType=\"mark\" minTimeMs=\"3.008\" />");
+        assert!(t.torn && t.empty);
+        assert_eq!(t.attrs.u64("quantumCount"), Some(9));
+        assert_eq!(t.attrs.text("quantumType").as_deref(), Some("mark"));
+        assert_eq!(t.attrs.ms("minTimeMs"), Some(3_008_000));
+    }
+
+    #[test]
+    fn values_in_every_dress() {
+        let mut t = one("<a b='x>y' c = \"1\n2\"\r\n d=7 e=\"&lt;&#65;&#x42;&bogus;&\" f=z/>");
+        assert!(!t.torn && t.empty, "{t:?}");
+        assert_eq!(t.attrs.text("b").as_deref(), Some("x>y"));
+        assert_eq!(t.attrs.text("c").as_deref(), Some("1\n2"));
+        assert_eq!(t.attrs.text("d").as_deref(), Some("7"));
+        assert_eq!(t.attrs.text("e").as_deref(), Some("<AB&bogus;&"));
+        assert_eq!(t.attrs.text("f").as_deref(), Some("z"));
+        assert_eq!(t.attrs.verdict(), None);
+    }
+
+    #[test]
+    fn a_torn_tag_does_not_swallow_the_next() {
+        let mut s = Scanner::new(&b"a < b\n<x y=\"<z k=\"1\">text<!-- c <end/></z\xff>&"[..]);
+        let mut seen = Vec::new();
+        while let Some(t) = s.next().unwrap() {
+            seen.push(match t {
+                Token::Tag(t) => format!("{}{}", t.name, if t.torn { "!" } else { "" }),
+                Token::End { name, clean, .. } => format!("/{name}{}", if clean { "" } else { "!" }),
+                Token::Text { text, bytes, .. } => format!("{text}:{bytes}"),
+                Token::Markup { text, .. } => text,
+                other => panic!("{other:?}"),
+            });
+        }
+        assert_eq!(seen, ["a < b:6", "x!", "z", "text:4", "!-- c ", "end", "/z!", "&:1"]);
+    }
+}

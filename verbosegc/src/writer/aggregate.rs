@@ -1,0 +1,165 @@
+//! Sums quanta into a heartbeat.
+
+use super::facts::QuantumFacts;
+use crate::model::{ByteStats, DurationStats, QuantaDetail, QuantumPhase};
+
+/// Least, sum and most of a series.
+#[derive(Clone, Copy, Debug)]
+struct Series {
+    min: u64,
+    max: u64,
+    sum: u128,
+}
+
+impl Series {
+    const EMPTY: Self = Self { min: u64::MAX, max: 0, sum: 0 };
+
+    fn add(&mut self, value: u64) {
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        self.sum += u128::from(value);
+    }
+
+    fn mean(&self, count: u64) -> u64 {
+        // A mean of u64 values fits.
+        (self.sum / u128::from(count.max(1))) as u64
+    }
+
+    fn sum(&self) -> u64 {
+        u64::try_from(self.sum).unwrap_or(u64::MAX)
+    }
+
+    fn durations(&self, count: u64) -> DurationStats {
+        DurationStats { min_ns: self.min, mean_ns: self.mean(count), max_ns: self.max }
+    }
+}
+
+/// Quanta since the last heartbeat.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    pub(super) count: u64,
+    pub(super) phase: QuantumPhase,
+    pub(super) clock_error: bool,
+    pub(super) weak_cleared: u64,
+    pub(super) finalizer_enqueued: u64,
+    pub(super) overflow_packets: u64,
+    pub(super) overflow_objects: u64,
+    pub(super) priority_min: u64,
+    pub(super) priority_max: u64,
+    first_start_ns: u64,
+    last_end_ns: u64,
+    longest_end_ns: u64,
+    first_end_ns: u64,
+    quantum: Series,
+    exclusive: Series,
+    wakeup: Series,
+    free: Series,
+    cpu: Series,
+    cpu_wall: Series,
+    detail: QuantaDetail,
+}
+
+impl Pending {
+    pub(super) fn new(first: &QuantumFacts) -> Self {
+        let mut new = Self {
+            count: 0,
+            phase: first.phase,
+            clock_error: false,
+            weak_cleared: 0,
+            finalizer_enqueued: 0,
+            overflow_packets: 0,
+            overflow_objects: 0,
+            priority_min: u64::MAX,
+            priority_max: 0,
+            first_start_ns: first.start_ns,
+            last_end_ns: first.end_ns,
+            longest_end_ns: first.end_ns,
+            first_end_ns: first.end_ns,
+            quantum: Series::EMPTY,
+            exclusive: Series::EMPTY,
+            wakeup: Series::EMPTY,
+            free: Series::EMPTY,
+            cpu: Series::EMPTY,
+            cpu_wall: Series::EMPTY,
+            detail: QuantaDetail::default(),
+        };
+        new.add(first);
+        new
+    }
+
+    pub(super) fn add(&mut self, q: &QuantumFacts) {
+        // A clock that went back yields length 0 and a warning, never a wrapped number.
+        self.clock_error |= q.end_ns < q.start_ns || (self.count > 0 && q.start_ns < self.last_end_ns);
+        let wall = q.end_ns.saturating_sub(q.start_ns);
+        if wall > self.quantum.max {
+            self.longest_end_ns = q.end_ns;
+        }
+        self.count += 1;
+        self.last_end_ns = q.end_ns;
+        self.quantum.add(wall);
+        self.exclusive.add(q.exclusive_access_ns);
+        self.wakeup.add(q.wakeup_ns);
+        self.free.add(q.heap_free_bytes);
+        if let Some(cpu) = q.cpu_ns {
+            self.detail.cpu_quanta += 1;
+            self.cpu.add(cpu);
+            self.cpu_wall.add(wall);
+        }
+        self.weak_cleared = self.weak_cleared.saturating_add(q.weak_cleared);
+        self.finalizer_enqueued = self.finalizer_enqueued.saturating_add(q.finalizer_enqueued);
+        self.overflow_packets = self.overflow_packets.saturating_add(q.overflow_packets);
+        self.overflow_objects = self.overflow_objects.saturating_add(q.overflow_objects);
+        self.priority_min = self.priority_min.min(q.gc_thread_priority);
+        self.priority_max = self.priority_max.max(q.gc_thread_priority);
+        let d = &mut self.detail;
+        d.planned_max_ns = d.planned_max_ns.max(q.planned_ns);
+        if wall > q.planned_ns {
+            d.over_plan += 1;
+            d.over_plan_max_ns = d.over_plan_max_ns.max(wall - q.planned_ns);
+        }
+        if q.longest_step_ns > d.longest_step_ns || d.longest_step.is_empty() {
+            d.longest_step_ns = d.longest_step_ns.max(q.longest_step_ns);
+            d.longest_step.clear();
+            d.longest_step.push_str(q.longest_step);
+        }
+    }
+
+    pub(super) const fn last_end_ns(&self) -> u64 {
+        self.last_end_ns
+    }
+
+    /// From the first quantum's end to the longest one's: 0 says that the first was the longest.
+    pub(super) const fn longest_after_ns(&self) -> u64 {
+        self.longest_end_ns.saturating_sub(self.first_end_ns)
+    }
+
+    pub(super) fn quantum(&self) -> DurationStats {
+        self.quantum.durations(self.count)
+    }
+
+    pub(super) fn exclusive(&self) -> DurationStats {
+        self.exclusive.durations(self.count)
+    }
+
+    pub(super) fn free(&self) -> ByteStats {
+        ByteStats {
+            min_bytes: self.free.min,
+            mean_bytes: self.free.mean(self.count),
+            max_bytes: self.free.max,
+        }
+    }
+
+    pub(super) fn detail(&self) -> QuantaDetail {
+        let wakeup = self.wakeup.durations(self.count);
+        QuantaDetail {
+            first_start_ns: self.first_start_ns,
+            last_end_ns: self.last_end_ns,
+            wakeup_min_ns: wakeup.min_ns,
+            wakeup_mean_ns: wakeup.mean_ns,
+            wakeup_max_ns: wakeup.max_ns,
+            cpu_ns: self.cpu.sum(),
+            cpu_wall_ns: self.cpu_wall.sum(),
+            ..self.detail.clone()
+        }
+    }
+}
