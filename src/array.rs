@@ -12,9 +12,9 @@ use metronome_arraylet::{LEAF_BYTES, Space};
 use std::marker::PhantomData;
 
 /// Slots scanned in one slice of an array.
-const SLOT_SLICE: usize = 128;
+const SLOT_SLICE: usize = 64;
 /// Leaves marked in one slice of an array of values.
-const LEAF_SLICE: usize = 64;
+const LEAF_SLICE: usize = 32;
 /// Elements after which bulk operations poll.
 const BULK: usize = 128;
 

@@ -14,11 +14,11 @@
 //! | step | unit |
 //! |---|---|
 //! | arm, terminate | O(1) |
-//! | mark | 128 references or objects, plus the slots of one object |
-//! | roots, globals, weak | 64 entries |
+//! | mark | 64 references or objects, plus the slots of one object |
+//! | roots, globals, weak | 32 entries |
 //! | log, grey | one chunk of 256, one word of 64 |
 //! | pass, flush | 64 mutators |
-//! | sweep | 8 regions of at most 64 bitmap words each, three bitmaps |
+//! | sweep | one region: at most 64 words of three bitmaps |
 
 use crate::hooks::fault;
 use crate::mark::MarkQueue;
@@ -29,11 +29,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// Entries of a table taken in one step.
-const TABLE_CHUNK: u32 = 64;
+const TABLE_CHUNK: u32 = 32;
 /// Mutators looked at in one step.
 const RECORD_CHUNK: usize = 64;
 /// Regions swept in one step.
-const SWEEP_CHUNK: u32 = 8;
+const SWEEP_CHUNK: u32 = 1;
 
 /// Proof that no mutator of the heap runs, until dropped.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(crate) struct Stopped<'a> {
 }
 
 impl<'a> Stopped<'a> {
-    /// Stops the mutators, at most until `deadline_ns`.
+    /// Stops the mutators, at most until `deadline_ns`; `nudge` as in [`Gate::stop`](crate::gate::Gate::stop).
     ///
     /// # Errors
     /// The number of mutators that had not arrived; all were released.
@@ -50,8 +50,9 @@ impl<'a> Stopped<'a> {
         shared: &'a Shared,
         deadline_ns: Option<u64>,
         spin: crate::gate::Spin,
+        nudge: Option<(u64, &mut dyn FnMut())>,
     ) -> Result<Stopped<'a>, crate::gate::Cancelled> {
-        shared.gate.stop(deadline_ns, || shared.clock.now(), spin)?;
+        shared.gate.stop(deadline_ns, || shared.clock.now(), spin, nudge)?;
         Ok(Stopped { shared })
     }
 }

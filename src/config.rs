@@ -128,6 +128,8 @@ pub struct Config {
     pub gc_cpu: Option<usize>,
     /// `alarm-cpu`: CPU that the alarm thread is pinned to.
     pub alarm_cpu: Option<usize>,
+    /// `boost`: whether mutators that hold up a stop are helped with the collector's priority.
+    pub boost: bool,
     /// `suppress-idle-ticks`: whether the alarm sleeps while no cycle is active.
     pub suppress_idle_ticks: bool,
     /// `prefault`: whether the heap's pages are touched at the start.
@@ -168,6 +170,7 @@ impl Config {
         alarm_priority: 11,
         gc_cpu: None,
         alarm_cpu: None,
+        boost: true,
         suppress_idle_ticks: false,
         prefault: false,
         lock_memory: false,

@@ -12,6 +12,7 @@
 //! later quanta. For reports, *charged* leaves out what the system took from this thread: the stop counts up to its
 //! budget, the work by thread CPU time.
 
+use crate::boost::Boosted;
 use crate::collector::{Collector, Progress, StepName, Stopped};
 use crate::config::{Exhaustion, TriggerMode};
 use crate::events::{CycleEnd, DepartureReason, Event, Quantum, Recorder};
@@ -31,6 +32,9 @@ const IDLE_SAMPLE_NS: u64 = 10_000_000;
 /// A mutator that holds up a cycle this long without a safepoint is named.
 const OVERDUE_NS: u64 = 250_000_000;
 
+/// A stop that lasts longer than this helps those who have not arrived.
+const PATIENCE_NS: u64 = 40_000;
+
 /// What the driver did in one round; for tests in virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Round {
@@ -43,6 +47,8 @@ pub(crate) enum Round {
 /// Sums over the current cycle.
 #[derive(Clone, Copy, Debug, Default)]
 struct CycleSums {
+    /// From the decision to start until the cycle has ended.
+    open: bool,
     start_ns: u64,
     start_allocated: u64,
     used_at_start: u64,
@@ -71,6 +77,9 @@ pub(crate) struct Driver {
     sample: (u64, u64),
     failed_seen: u64,
     due_ns: u64,
+    /// Part of a quantum kept for its last step and for waking the mutators, learned within bounds.
+    margin_ns: u64,
+    boosted: Option<Boosted>,
     last_cycle_ns: u64,
     last_now_ns: u64,
 }
@@ -85,8 +94,8 @@ impl Driver {
             window_ns: c.window_ns,
             target_percent: c.target_utilization,
             quantum_ns: c.quantum_ns,
-            // A quantum is worth stopping for only if some work fits beside the margin.
-            min_quantum_ns: (allowance * 3 / 100).max(margin * 2).min(c.quantum_ns),
+            // A quantum is worth stopping for only if some work fits beside the stop and the margin.
+            min_quantum_ns: (allowance * 3 / 100).max(margin * 4).min(c.quantum_ns),
             spread: c.spread,
         };
         let trigger = match c.trigger {
@@ -117,6 +126,8 @@ impl Driver {
             sample: (now, 0),
             failed_seen: 0,
             due_ns: now,
+            margin_ns: margin,
+            boosted: (fifo && shared.config.boost).then(|| Boosted::new(shared.config.gc_priority)).flatten(),
             last_cycle_ns: now,
             last_now_ns: now,
             shared,
@@ -149,7 +160,7 @@ impl Driver {
         self.last_now_ns = now;
         self.sample_allocation(now);
         let waiting = self.shared.waiting_for_memory.load(Relaxed) > 0;
-        if self.collector.is_idle() {
+        if !self.cycle.open {
             if !self.should_start(now, waiting) {
                 self.shared.wants_ticks.store(false, Relaxed);
                 self.suppress_ticks(true);
@@ -242,6 +253,7 @@ impl Driver {
         let s = &self.shared;
         self.pacer.cycle_started();
         self.cycle = CycleSums {
+            open: true,
             start_ns: now,
             start_allocated: s.space.allocated_bytes(),
             used_at_start: s.space.used_bytes(),
@@ -256,25 +268,62 @@ impl Driver {
     /// With `exhaustion = degrade`, utilization sinks as the headroom falls behind the predicted need.
     fn set_allowance(&mut self, now: u64, waiting: bool) {
         let s = &self.shared;
-        let base = self.scheduler.base_allowance();
+        // The plan stays a margin below the allowance, so that what a quantum's end takes longer breaks no window.
+        let full = self.scheduler.base_allowance();
+        let base = full - self.margin_ns.min(full / 20);
         let window = s.config.window_ns;
         let allowance = match s.config.exhaustion {
             Exhaustion::Fail => base,
             _ if waiting => window,
             Exhaustion::Synchronous => base,
             Exhaustion::Degrade => {
-                let headroom = s.space.heap_bytes().saturating_sub(s.space.used_bytes());
+                let heap = s.space.heap_bytes();
+                let headroom = heap.saturating_sub(s.space.used_bytes());
                 let predicted = self.pacer.prediction().collector_ns;
-                let remaining = predicted.saturating_sub(self.cycle.collector_ns);
-                self.pacer.degrade_allowance(headroom, remaining, window, base)
+                // A prediction that was passed is worth a tenth of itself.
+                let remaining = predicted.saturating_sub(self.cycle.collector_ns).max(predicted / 10);
+                // The promise is broken only if this cycle's own rate says that memory will not last, or when little
+                // is left; a burst remembered by the pacer is no reason yet.
+                if headroom > heap / 16 && self.need_at_target(now, remaining) <= headroom {
+                    base
+                } else {
+                    self.pacer.degrade_allowance(headroom, remaining.max(1), window, base)
+                }
             }
         };
         let set = self.scheduler.set_allowance(allowance);
-        if set > base && !self.cycle.departed {
+        if set > full && !self.cycle.departed {
             self.cycle.departed = true;
             let reason = if waiting { DepartureReason::OutOfMemory } else { DepartureReason::HeadroomLow };
             self.events.emit(Event::Departure { ns: now, reason, allowance_ns: set });
         }
+    }
+
+    /// Waking takes a system call and an interrupt for each sleeping CPU, so what it costs depends on the host and on
+    /// the number of mutators. With `resume-margin = auto` the margin follows the longest recent one, up to twice its
+    /// starting value.
+    fn learn_margin(&mut self, release_ns: u64) {
+        let base = self.shared.resume_margin_ns();
+        if self.shared.config.resume_margin_ns.is_some() {
+            return;
+        }
+        let wanted = (release_ns + base / 4).min(base * 2);
+        self.margin_ns =
+            wanted.max(self.margin_ns - (self.margin_ns - base.min(self.margin_ns)) / 64).max(base);
+    }
+
+    /// Allocation to come if the cycle needs `remaining` more collector time and the target is kept, at the rate of
+    /// this cycle so far.
+    fn need_at_target(&self, now: u64, remaining: u64) -> u64 {
+        let s = &self.shared;
+        let mutator = now.saturating_sub(self.cycle.start_ns).saturating_sub(self.cycle.collector_ns);
+        if mutator < s.config.window_ns / 2 {
+            return 0;
+        }
+        let allocated = s.space.allocated_bytes().saturating_sub(self.cycle.start_allocated);
+        let u = u128::from(s.config.target_utilization);
+        let mutator_to_come = u128::from(remaining) * u / (100 - u).max(1);
+        u64::try_from(u128::from(allocated) * mutator_to_come / u128::from(mutator)).unwrap_or(u64::MAX)
     }
 
     fn report_overdue(&mut self, now: u64, record: usize, since: u64, reported: bool) {
@@ -291,8 +340,22 @@ impl Driver {
         let previous_resumed_ns = s.resumed_ns.swap(0, Relaxed);
         let free_before = s.space.heap_bytes().saturating_sub(s.space.used_bytes());
         let start_ns = s.clock.now();
-        let stop_budget = s.stop_budget_ns();
-        let stopped = match Stopped::try_new(s, Some(start_ns.saturating_add(stop_budget)), self.spin) {
+        // A stop may use up the quantum, but not more.
+        let work_budget = budget_ns.saturating_sub(self.margin_ns);
+        let stop_budget = s.stop_budget_ns().min(work_budget);
+        let mut boosted = self.boosted.take();
+        let mut help = || {
+            if let Some(b) = &mut boosted {
+                b.boost(s);
+            }
+        };
+        let nudge: Option<(u64, &mut dyn FnMut())> = Some((start_ns.saturating_add(PATIENCE_NS), &mut help));
+        let stopped = Stopped::try_new(s, Some(start_ns.saturating_add(stop_budget)), self.spin, nudge);
+        if let Some(b) = &mut boosted {
+            b.restore();
+        }
+        self.boosted = boosted;
+        let stopped = match stopped {
             Ok(stopped) => stopped,
             Err(cancelled) => {
                 let end_ns = s.clock.now();
@@ -303,6 +366,7 @@ impl Driver {
                 self.events.emit(Event::StopCancelled {
                     ns: end_ns,
                     waited_ns: end_ns.saturating_sub(start_ns),
+                    budget_ns: stop_budget,
                     running: cancelled.running,
                     record: record.map_or(u32::MAX, |r| r.index),
                 });
@@ -311,7 +375,7 @@ impl Driver {
         };
         let cpu_start = thread_cpu_ns();
         let work_start = s.clock.now();
-        let deadline = start_ns.saturating_add(budget_ns.saturating_sub(s.resume_margin_ns()));
+        let deadline = start_ns.saturating_add(work_budget);
         let phase = s.phase.get();
         let mut meter = StepMeter::new(cpu_start, work_start);
         self.collector.begin_stop(&stopped);
@@ -325,6 +389,7 @@ impl Driver {
             progress = p;
             let after = s.clock.now();
             meter.step(name, now, after);
+            s.step_times.record(after.saturating_sub(now), 0);
             spent[bucket(before)] += after.saturating_sub(now);
             now = after;
             if now >= deadline && !synchronous {
@@ -333,10 +398,12 @@ impl Driver {
         }
         drop(stopped);
         let end_ns = s.clock.now();
+        self.learn_margin(end_ns.saturating_sub(now));
         let cpu_ns = thread_cpu_ns().saturating_sub(cpu_start);
         self.scheduler.record(start_ns, end_ns);
         let stop_ns = work_start.saturating_sub(start_ns);
-        let charged_ns = stop_ns.min(stop_budget) + cpu_ns;
+        // The CPU clock is read just outside the wall clock's stretch; a quantum is never charged more than it took.
+        let charged_ns = (stop_ns.min(stop_budget) + cpu_ns).min(end_ns.saturating_sub(start_ns));
         self.cycle.quanta += 1;
         self.cycle.collector_ns += charged_ns;
         // What the system took is left out of the rates that pacing learns.
@@ -413,7 +480,7 @@ impl Driver {
             heap_bytes_swept: counts.regions_swept << 16,
             used_at_start: c.used_at_start,
         });
-        self.scheduler.reset_allowance();
+        self.cycle.open = false;
         self.publish_trigger();
         self.last_cycle_ns = now;
         self.events.emit(Event::CycleEnd(CycleEnd {

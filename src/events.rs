@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Why the collector left its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DepartureReason {
+pub(crate) enum DepartureReason {
     /// Memory was running out (`exhaustion = degrade`).
     HeadroomLow,
     /// A mutator was waiting for memory (`exhaustion = synchronous`).
@@ -18,8 +18,7 @@ pub enum DepartureReason {
 
 impl DepartureReason {
     /// The reason in words, as in verbose logs.
-    #[must_use]
-    pub const fn text(self) -> &'static str {
+    pub(crate) const fn text(self) -> &'static str {
         match self {
             DepartureReason::HeadroomLow => "headroom low",
             DepartureReason::OutOfMemory => "out of memory",
@@ -82,6 +81,7 @@ pub(crate) enum Event {
     StopCancelled {
         ns: u64,
         waited_ns: u64,
+        budget_ns: u64,
         running: u32,
         record: u32,
     },

@@ -116,7 +116,8 @@ impl Gate {
         self.sleepers.fetch_sub(1, SeqCst);
     }
 
-    /// Requests a stop and waits until no mutator runs, at most until `deadline_ns` (`now` reads that clock).
+    /// Requests a stop and waits until no mutator runs, at most until `deadline_ns` (`now` reads that clock). If it
+    /// still waits at `nudge.0`, calls `nudge.1` once.
     ///
     /// # Errors
     /// [`Cancelled`]: a mutator had not arrived; all were released.
@@ -125,6 +126,7 @@ impl Gate {
         deadline_ns: Option<u64>,
         now: impl Fn() -> u64,
         spin: Spin,
+        mut nudge: Option<(u64, &mut dyn FnMut())>,
     ) -> Result<(), Cancelled> {
         // Release and the next line's Acquire-Release: mutators that see the odd poll find the bit, or soon will.
         self.poll.fetch_add(1, Release);
@@ -141,7 +143,13 @@ impl Gate {
             if w & COUNT == 0 {
                 return Ok(());
             }
-            if deadline_ns.is_some_and(|d| now() >= d) {
+            let t = now();
+            if nudge.as_ref().is_some_and(|(at, _)| t >= *at)
+                && let Some((_, help)) = nudge.take()
+            {
+                help();
+            }
+            if deadline_ns.is_some_and(|d| t >= d) {
                 self.release();
                 return Err(Cancelled { running: (w & COUNT) as u32 });
             }
@@ -149,7 +157,8 @@ impl Gate {
                 spins += 1;
                 std::hint::spin_loop();
             } else {
-                futex_wait(&self.arrived, arrived, deadline_ns);
+                let until = nudge.as_ref().map(|(at, _)| *at);
+                futex_wait(&self.arrived, arrived, until.into_iter().chain(deadline_ns).min());
                 w = self.word.load(Acquire);
             }
         }
@@ -199,7 +208,7 @@ mod tests {
                 });
             }
             for _ in 0..2000 {
-                gate.stop(None, || 0, Spin(10)).unwrap();
+                gate.stop(None, || 0, Spin(10), None).unwrap();
                 assert_eq!(inside.load(Relaxed), 0);
                 assert_eq!(gate.running(), 0);
                 gate.release();
@@ -214,7 +223,7 @@ mod tests {
         gate.enter_running(Spin(0));
         let t = std::sync::atomic::AtomicU64::new(0);
         // A virtual clock that advances with each look.
-        let r = gate.stop(Some(5), || t.fetch_add(1, Relaxed), Spin(1_000_000));
+        let r = gate.stop(Some(5), || t.fetch_add(1, Relaxed), Spin(1_000_000), None);
         assert_eq!(r, Err(Cancelled { running: 1 }));
         assert!(!gate.stop_requested());
         gate.leave_running();

@@ -311,7 +311,7 @@ impl Drop for Done {
 
 /// The collector thread's last act: a half-done cycle is given up.
 fn close(s: &Arc<Shared>, driver: &mut Driver) {
-    if let Ok(stopped) = Stopped::try_new(s, None, s.spin) {
+    if let Ok(stopped) = Stopped::try_new(s, None, s.spin, None) {
         driver.collector.abandon();
         drop(stopped);
     }

@@ -8,6 +8,8 @@
 #[allow(unsafe_code)]
 mod array;
 #[allow(unsafe_code)]
+mod boost;
+#[allow(unsafe_code)]
 mod collector;
 pub mod config;
 mod driver;
@@ -37,6 +39,10 @@ mod shared;
 mod sync;
 #[allow(unsafe_code)]
 mod table;
+#[cfg(feature = "hooks")]
+#[doc(hidden)]
+#[allow(unsafe_code)]
+pub mod testing;
 #[allow(unsafe_code)]
 mod thread;
 #[allow(unsafe_code)]

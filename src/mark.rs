@@ -20,7 +20,7 @@ use metronome_arraylet::Space;
 use metronome_arraylet::space::prefetch;
 
 /// Units of one mark step.
-pub(crate) const STEP_UNITS: u32 = 128;
+pub(crate) const STEP_UNITS: u32 = 64;
 const RING: usize = 8;
 
 #[derive(Clone, Copy, Debug)]

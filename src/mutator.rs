@@ -144,7 +144,7 @@ impl<'h> Mutator<'h> {
     }
 
     /// What every transition to running ends with: see what the collector changed.
-    fn after_stop(&self, resumed: bool) {
+    pub(crate) fn after_stop(&self, resumed: bool) {
         let (s, r) = (self.shared(), self.record());
         // Relaxed, here and below: ordered by the gate's acquire.
         let epoch = s.colour_epoch.load(Relaxed);

@@ -84,6 +84,10 @@ pub struct Stats {
     pub resume_ns: Distribution,
     /// How late the collector thread came for a quantum.
     pub wakeup_ns: Distribution,
+    /// Time that the system took from the collector's thread in quanta: wall time less CPU time of the work.
+    pub system_took_ns: u64,
+    /// Work steps.
+    pub steps: u64,
     /// Most that a quantum's charged time exceeded its budget by.
     pub over_budget_ns: u64,
     /// Minimum mutator utilization at 1, 10 and 100 ms and at the configured window.
@@ -106,7 +110,9 @@ pub struct Stats {
     pub departures: u64,
     /// The last departure's reason.
     pub last_departure: Option<&'static str>,
-    /// The step that took longest, by CPU time.
+    /// Wall time of work steps, with whatever interrupted them.
+    pub step_ns: Distribution,
+    /// The step that took longest, by CPU time (in which most systems count interrupts too).
     pub longest_step: &'static str,
     /// Its CPU time.
     pub longest_step_ns: u64,
@@ -387,6 +393,7 @@ impl Reporter {
             })
             .collect();
         out.mmu.sort_by_key(|m| m.window_ns);
+        out.step_ns = s.step_times.snapshot().into();
         out.window_ns = s.config.window_ns;
         out.target_ppm = s.config.target_utilization * 10_000;
         out.violations = state.windows[0].charged.violations();
@@ -455,18 +462,18 @@ impl Reporter {
                 tracing::warn!(target: "metronome", ms = (end_ns - start_ns) / 1_000_000, "synchronous collection");
                 state.write(|log| log.sync_gc(&facts));
             }
-            Event::StopCancelled { ns, waited_ns, running, record } => {
+            Event::StopCancelled { ns, waited_ns, budget_ns, running, record } => {
                 let name = self.name_of(record);
                 state.sums.stops_cancelled += 1;
                 state.straggler(&name);
                 let end = ns;
                 let start = ns.saturating_sub(waited_ns);
-                state.interval(start, end, start + waited_ns.min(self.shared.stop_budget_ns()));
+                state.interval(start, end, start + waited_ns.min(budget_ns));
                 tracing::warn!(target: "metronome", mutator = %name, "stop cancelled: the mutator did not arrive");
                 let facts = model::StopCancelled {
                     mutator: name,
                     waited_ns,
-                    budget_ns: self.shared.stop_budget_ns(),
+                    budget_ns,
                     missing_mutators: u64::from(running),
                 };
                 state.write(|log| log.stop_cancelled(ns, &facts));
@@ -515,13 +522,18 @@ impl Reporter {
     }
 }
 
+impl From<metronome_alarm::LatenessSnapshot> for Distribution {
+    fn from(l: metronome_alarm::LatenessSnapshot) -> Distribution {
+        Distribution { count: l.count, p50: l.p50, p99: l.p99, p999: l.p999, max: l.max }
+    }
+}
+
 impl Stats {
     fn alarm(&mut self, a: &AlarmSummary) {
         let l = a.lateness;
         self.alarm_ticks = a.ticks;
         self.alarm_missed = l.missed;
-        self.alarm_lateness_ns =
-            Distribution { count: l.count, p50: l.p50, p99: l.p99, p999: l.p999, max: l.max };
+        self.alarm_lateness_ns = l.into();
     }
 }
 
@@ -563,6 +575,8 @@ impl State {
         let sums = &mut self.sums;
         sums.quanta += 1;
         sums.weak_cleared += q.weak_cleared;
+        sums.steps += u64::from(q.steps);
+        sums.system_took_ns += q.work_ns.saturating_sub(q.cpu_ns);
         if !q.synchronous {
             sums.over_budget_ns = sums.over_budget_ns.max(over);
         }

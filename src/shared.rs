@@ -23,7 +23,7 @@ use metronome_arraylet::{Colour, Cursors, Space};
 use metronome_barrier::{BarrierFlags, Log, LogPool, Phase};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use std::sync::{Arc, Mutex};
@@ -101,6 +101,8 @@ pub(crate) struct Record {
     /// Set when an allocation failed: the next safepoint waits for memory.
     pub(crate) starved: AtomicBool,
     pub(crate) roots: Table,
+    /// The attached thread, for the system.
+    pub(crate) thread_id: AtomicI32,
     pub(crate) index: u32,
     pub(crate) link: AtomicU32,
     name: Mutex<Arc<str>>,
@@ -122,6 +124,7 @@ impl Record {
             attached: AtomicBool::new(true),
             starved: AtomicBool::new(false),
             roots: Table::new(),
+            thread_id: AtomicI32::new(0),
             index,
             link: AtomicU32::new(0),
             name: Mutex::new("".into()),
@@ -189,6 +192,8 @@ pub(crate) struct Shared {
     /// Set when the collector thread has ended.
     pub(crate) collector_done: AtomicU32,
     pub(crate) alarm: std::sync::OnceLock<metronome_alarm::AlarmControl>,
+    /// Wall times of the collector's steps.
+    pub(crate) step_times: metronome_alarm::LatenessHistogram,
     /// Wakes the reaper.
     pub(crate) reap_seq: AtomicU32,
     pub(crate) reaped: AtomicU64,
@@ -236,6 +241,7 @@ impl Shared {
             shutdown: AtomicBool::new(false),
             collector_done: AtomicU32::new(0),
             alarm: std::sync::OnceLock::new(),
+            step_times: metronome_alarm::LatenessHistogram::new(),
             reap_seq: AtomicU32::new(0),
             reaped: AtomicU64::new(0),
             reaper_panics: AtomicU64::new(0),
@@ -269,10 +275,11 @@ impl Shared {
 
     /// A record for the calling thread: a used one if possible. `None` when `max_mutators` threads are attached.
     pub(crate) fn attach(&self) -> Option<&Record> {
+        // SAFETY: gettid has no preconditions.
+        let id = unsafe { libc::gettid() };
         let name: Arc<str> = match std::thread::current().name() {
             Some(n) => n.into(),
-            // SAFETY: gettid has no preconditions.
-            None => format!("thread-{}", unsafe { libc::gettid() }).into(),
+            None => format!("thread-{id}").into(),
         };
         let record =
             match self.free_records.pop(|i| &self.record(i as usize).expect("a freed record exists").link) {
@@ -292,6 +299,8 @@ impl Shared {
         *record.name.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = name;
         // Relaxed: only the owning thread reads it.
         record.attached.store(true, Relaxed);
+        // Relaxed: ordered by the gate.
+        record.thread_id.store(id, Relaxed);
         Some(record)
     }
 

@@ -356,7 +356,7 @@ impl Pacer {
         let plain = mul_div_ceil(self.allocation_rate(), remaining_collector_ns, SECOND_NS);
         // At least one byte, so that no headroom means the whole window even if no rate is known.
         let need = self.with_margin(plain).max(1);
-        // With g of every W for the collector the mutators run (W - g) / g times the collector's time.
+        // INV-DEGRADE: with g of every W for the collector the mutators run (W - g) / g times the collector's time.
         mul_div_ceil(window_ns, need, headroom_bytes.saturating_add(need)).clamp(base, window_ns)
     }
 
@@ -386,7 +386,7 @@ impl Pacer {
         self.prediction.allocation_bytes = allocation;
         self.prediction.live_bytes = self.live_bytes;
         if self.config.trigger == Trigger::Paced {
-            // The trigger is looked at once per beat, so two beats of allocation are the least margin.
+            // INV-PACING-ROOM. The trigger is looked at once per beat, so two beats of allocation are the least margin.
             let beats = mul_div_ceil(self.allocation_rate(), self.beat_ns.saturating_mul(2), SECOND_NS);
             let reserve = self.with_margin(allocation).max(allocation.saturating_add(beats));
             // Never later than 7/8: a program that starts to allocate out of silence needs room too.

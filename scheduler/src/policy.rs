@@ -329,7 +329,7 @@ impl Scheduler {
     /// First ledger time at which the gap after the last quantum is over (INV-GAP).
     fn earliest_by_gap(&self) -> u64 {
         let Some(last) = self.ledger.newest() else { return 0 };
-        // A quantum that ended early keeps the gap of its grant: the short gap of a short quantum would let
+        // INV-SHARE: a quantum that ended early keeps the gap of its grant: the short gap of a short quantum would let
         // quanta shrink for good. An overrun is paid back through the window, not here.
         let length = last.len_ns().max(self.granted_ns).min(self.policy.quantum_ns);
         let mutator_ns = self.policy.window_ns - self.allowance_ns;

@@ -419,6 +419,9 @@ options! {
     alarm_cpu, "alarm-cpu", "METRONOME_ALARM_CPU", count(0, 1023), Some("none"), "CPU", "0..=1023 or none", "none",
     "CPU that the alarm thread is pinned to.";
 
+    boost, "boost", "METRONOME_BOOST", OptionKind::Bool, None, "", "true | false", "true",
+    "Whether a mutator that is ready but has no CPU gets the priority below the collector's until it arrives at a stop.";
+
     suppress_idle_ticks, "suppress-idle-ticks", "METRONOME_SUPPRESS_IDLE_TICKS", OptionKind::Bool, None, "", "true | false", "false",
     "Whether the alarm sleeps while no cycle is active.";
 

@@ -26,6 +26,7 @@ fn samples() -> Vec<(&'static str, &'static str, [&'static str; 3])> {
         ("alarm-priority", "99", ["100", "256", "1.0.0"]),
         ("gc-cpu", "1", ["1024", "auto", ""]),
         ("alarm-cpu", "0", ["99999999999999999999", "all", "0,1"]),
+        ("boost", "false", ["2", "", "maybe"]),
         ("suppress-idle-ticks", "true", ["2", "", "maybe"]),
         ("prefault", "true", ["2", "", "maybe"]),
         ("lock-memory", "true", ["2", "", "maybe"]),

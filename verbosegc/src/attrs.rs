@@ -2,17 +2,26 @@
 
 use crate::time::LogTime;
 
+/// Most attributes kept of one tag; no element of any writer has half as many.
+const MAX_ATTRIBUTES: usize = 64;
+/// Most problems told of one tag.
+const MAX_PROBLEMS: usize = 16;
+
 /// Attributes of one tag as a reader found them.
 #[derive(Debug, Default)]
 pub(crate) struct Attrs {
     list: Vec<(String, Option<String>)>,
     problems: Vec<String>,
+    more_problems: usize,
 }
 
 impl Attrs {
     pub(crate) fn push(&mut self, name: String, value: String) {
-        if self.list.iter().any(|(n, v)| *n == name && v.is_some()) {
-            self.problems.push(format!("attribute {name} given twice, \"{}\" ignored", excerpt(&value)));
+        let name_excerpt = excerpt(&name);
+        if self.list.len() == MAX_ATTRIBUTES {
+            self.problem(format!("attribute {name_excerpt} is one too many, ignored"));
+        } else if self.list.iter().any(|(n, v)| *n == name && v.is_some()) {
+            self.problem(format!("attribute {name_excerpt} given twice, \"{}\" ignored", excerpt(&value)));
         } else {
             self.list.push((name, Some(value)));
         }
@@ -58,29 +67,36 @@ impl Attrs {
 
     /// Notes an attribute that the element cannot do without.
     pub(crate) fn missing(&mut self, name: &str) {
-        self.problems.push(format!("attribute {name} missing"));
+        self.problem(format!("attribute {name} missing"));
     }
 
     pub(crate) fn problem(&mut self, text: String) {
-        self.problems.push(text);
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(text);
+        } else {
+            self.more_problems += 1;
+        }
     }
 
     /// One sentence about everything malformed, missing or not understood; `None` if all is well.
-    pub(crate) fn verdict(self) -> Option<String> {
-        let mut problems = self.problems;
-        for (name, value) in self.list {
+    pub(crate) fn verdict(mut self) -> Option<String> {
+        for (name, value) in std::mem::take(&mut self.list) {
             if let Some(value) = value {
-                problems.push(format!("attribute {name}=\"{}\" not understood", excerpt(&value)));
+                let (name, value) = (excerpt(&name), excerpt(&value));
+                self.problem(format!("attribute {name}=\"{value}\" not understood"));
             }
         }
-        if problems.is_empty() { None } else { Some(problems.join("; ")) }
+        if self.more_problems > 0 {
+            self.problems.push(format!("and {} more", self.more_problems));
+        }
+        if self.problems.is_empty() { None } else { Some(self.problems.join("; ")) }
     }
 
     fn typed<T>(&mut self, name: &str, what: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
         let text = self.text(name)?;
         let value = parse(text.trim());
         if value.is_none() {
-            self.problems.push(format!("attribute {name}=\"{}\" is not {what}", excerpt(&text)));
+            self.problem(format!("attribute {name}=\"{}\" is not {what}", excerpt(&text)));
         }
         value
     }

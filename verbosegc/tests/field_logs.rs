@@ -32,12 +32,23 @@ fn assert_no_loss(name: &str, bytes: &[u8], log: &Log) {
     // Every event that has a start tag of its own; the others are fragments without one.
     let whole = events.iter().filter(|e| e.timestamp.is_some()).count();
     assert_eq!(counted, whole, "{name}: {log:#?}");
-    let quanta = text.matches("<quanta").count() + text.matches("<summary").count();
-    let beats = events
-        .iter()
-        .filter(|e| matches!(&e.event, Event::Heartbeat(h) if h.quantum_count.is_some() || h.phase.is_none()))
-        .count();
-    assert!(beats >= quanta, "{name}: {beats} heartbeats for {quanta}");
+    // Children: those whose last attribute is there must all have arrived in their fields.
+    let with = |tag: &str, last: &str| {
+        let slices = text.split('<').filter(|s| s.starts_with(tag));
+        slices.filter(|s| s.split(last).nth(1).is_some_and(|rest| rest.contains('"'))).count()
+    };
+    let beats = heartbeats(log);
+    let fields = |f: fn(&Heartbeat) -> bool| beats.iter().filter(|h| f(h)).count();
+    let quanta = with("quanta ", "maxTimeMs=\"") + with("quantum ", "maxms=\"");
+    assert_eq!(fields(|h| h.quantum.is_some()), quanta, "{name}");
+    let counts = with("quanta ", "quantumCount=\"") + with("summary ", "quantumcount=\"");
+    assert_eq!(fields(|h| h.quantum_count.is_some()), counts, "{name}");
+    let stops = with("exclusiveaccess-info ", "maxTimeMs=\"");
+    assert_eq!(fields(|h| h.exclusive_access.is_some()), stops, "{name}");
+    let free = with("free-mem ", "maxBytes=\"") + with("heap ", "maxfree=\"");
+    assert_eq!(fields(|h| h.heap_free.is_some()), free, "{name}");
+    let priorities = with("thread-priority ", "minPriority=\"") + with("gcthreadpriority ", "min=\"");
+    assert_eq!(fields(|h| h.priority_min.is_some()), priorities, "{name}");
 }
 
 fn heartbeats(log: &Log) -> Vec<&Heartbeat> {

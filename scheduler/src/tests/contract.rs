@@ -32,9 +32,9 @@ fn the_heap_suffices_and_is_the_least() {
         let ppm = u % 1_000_000;
         let u = f64::from(ppm) / 1e6;
         match heap_for_utilization(&c, ppm) {
-            // Three bytes for roundings up.
+            // Roundings up: one byte of at least 65 536 live ones, which scales with the heap, and three more.
             Ok(heap) => {
-                suffices(&c, heap as f64 * 1.000_001, u) && !suffices(&c, heap as f64 * 0.999_99 - 3.0, u)
+                suffices(&c, heap as f64 * 1.000_001, u) && !suffices(&c, heap as f64 * 0.999_9 - 3.0, u)
             }
             Err(ContractError::NoHeapSuffices) => {
                 let k = c.allocation_rate as f64 * u / (1.0 - u);

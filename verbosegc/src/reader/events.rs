@@ -136,9 +136,7 @@ impl Assembler {
     /// A child of a heartbeat or collection; begins one if there is none.
     pub(super) fn child(&mut self, mut tag: Tag, generation: Option<Generation>) {
         let mut op = match self.open.take() {
-            Some(Open::Op(op))
-                if !op.has_already(&tag.name) && generation.is_none_or(|g| g == op.generation) =>
-            {
+            Some(Open::Op(op)) if !op.has_already(&tag) && generation.is_none_or(|g| g == op.generation) => {
                 op
             }
             other => {

@@ -5,8 +5,10 @@ use crate::attrs::{Attrs, parse_u64};
 use crate::model::{Attribute, Initialized, Section};
 use crate::time::LogTime;
 
-/// Options and further attributes kept of one header; more are reported and dropped, to bound memory.
-const MAX_ENTRIES: usize = 4096;
+/// Bytes of options and further attributes kept of one header; more are reported and dropped, to bound memory.
+const MAX_BYTES: usize = 1 << 20;
+/// What an entry costs besides its text.
+const ENTRY_BYTES: usize = 96;
 
 /// An `initialized` element being read.
 #[derive(Debug)]
@@ -17,19 +19,30 @@ pub(super) struct OpenHeader {
     pub(super) partial: bool,
     pub(super) section: Section,
     pub(super) facts: Initialized,
+    bytes: usize,
 }
 
 impl OpenHeader {
     pub(super) fn new(place: Place, partial: bool) -> Self {
-        Self { place, id: None, time: None, partial, section: Section::Main, facts: Initialized::default() }
+        Self {
+            place,
+            id: None,
+            time: None,
+            partial,
+            section: Section::Main,
+            facts: Initialized::default(),
+            bytes: 0,
+        }
     }
 
     pub(super) fn vmarg(&mut self, attrs: &mut Attrs) {
         let value = attrs.text("value");
         match attrs.text("name") {
             None => attrs.missing("name"),
-            Some(name) if self.facts.vmargs.len() < MAX_ENTRIES => self.facts.vmargs.push((name, value)),
-            Some(_) => attrs.problem(format!("more than {MAX_ENTRIES} options, this one ignored")),
+            Some(name) if self.fits(name.len() + value.as_ref().map_or(0, String::len)) => {
+                self.facts.vmargs.push((name, value));
+            }
+            Some(_) => attrs.problem(format!("more than {MAX_BYTES} bytes of options, this one ignored")),
         }
     }
 
@@ -42,12 +55,21 @@ impl OpenHeader {
         if self.set(&name, &value) {
             return (name == "gcPolicy").then_some(value);
         }
-        if self.facts.attributes.len() < MAX_ENTRIES {
+        if self.fits(name.len() + value.len()) {
             self.facts.attributes.push(Attribute { section: self.section, name, value });
         } else {
-            attrs.problem(format!("more than {MAX_ENTRIES} attributes, this one ignored"));
+            attrs.problem(format!("more than {MAX_BYTES} bytes of attributes, this one ignored"));
         }
         None
+    }
+
+    fn fits(&mut self, bytes: usize) -> bool {
+        let sum = self.bytes + bytes + ENTRY_BYTES;
+        let fits = sum <= MAX_BYTES;
+        if fits {
+            self.bytes = sum;
+        }
+        fits
     }
 
     /// False if the name is not a typed field's here, the value does not fit, or the field is taken already.

@@ -88,17 +88,40 @@ impl Op {
         }
     }
 
-    /// True if a second element of this name can only belong to another op, whose start was lost.
-    pub(super) fn has_already(&self, name: &str) -> bool {
-        match name {
-            "quanta" | "summary" => self.heartbeat.quantum_count.is_some(),
-            "exclusiveaccess-info" | "exclusiveaccess" => self.heartbeat.exclusive_access.is_some(),
-            "free-mem" => self.heartbeat.heap_free.is_some(),
-            "thread-priority" | "gcthreadpriority" => self.heartbeat.priority_max.is_some(),
-            "syncgc-info" | "details" => self.sync.reason.is_some(),
-            "free-mem-delta" => self.sync.free_before_bytes.is_some(),
+    /// True if an element like this was there already: a second one can only belong to another op, whose start
+    /// was lost.
+    pub(super) fn has_already(&self, tag: &Tag) -> bool {
+        let (h, s, w, a) = (&self.heartbeat, &self.sync, &self.work, &tag.attrs);
+        let part = |before: Option<u64>, after: Option<u64>, beat: bool| match () {
+            () if a.has("freebytesbefore") => before.is_some(),
+            () if a.has("freebytesafter") => after.is_some(),
+            () => beat,
+        };
+        match tag.name.as_str() {
+            "quanta" | "summary" => h.quantum_count.is_some() || h.phase.is_some(),
+            "quantum" => h.quantum.is_some(),
+            "exclusiveaccess-info" | "exclusiveaccess" => h.exclusive_access.is_some(),
+            "free-mem" => h.heap_free.is_some(),
+            "heap" => part(s.free_before_bytes, s.free_after_bytes, h.heap_free.is_some()),
+            "immortal" => part(s.immortal_before_bytes, s.immortal_after_bytes, h.immortal_free.is_some()),
+            "thread-priority" | "gcthreadpriority" => h.priority_max.is_some(),
+            "nondeterministic-sweep" | "nondeterministicsweep" => h.allocator_sweep.is_some(),
+            "syncgc-info" | "details" => s.reason.is_some(),
+            "free-mem-delta" => s.free_before_bytes.is_some(),
             "duration" => self.duration_ns.is_some(),
-            "synchronousgcpriority" => self.sync.priority.is_some(),
+            "synchronousgcpriority" => s.priority.is_some(),
+            "classunload-info" | "classunloading" => w.class_unload.is_some(),
+            "refs_cleared" => w.weak_cleared.is_some(),
+            "references" => match a.peek("type") {
+                Some("soft") => w.soft.is_some(),
+                Some("weak") => w.weak_cleared.is_some(),
+                Some("phantom") => w.phantom_cleared.is_some(),
+                _ => false,
+            },
+            "finalization" => w.finalizer_enqueued.is_some(),
+            "work-packet-overflow" => w.overflow.is_some(),
+            QuantaDetail::ELEMENT => h.detail.is_some(),
+            SyncDetail::ELEMENT => s.detail.is_some(),
             _ => false,
         }
     }

@@ -1,0 +1,219 @@
+//! A heap driven by hand: no threads, virtual time, every collector step taken by the test.
+//!
+//! # State
+//! The collector is behind a lock and steps only when a test calls for it, with its verifier on. Mutators are the
+//! test's own threads.
+//!
+//! # Who may touch what
+//! As in a real heap: a step needs a stop, and a stop needs every mutator to wait. A thread that waits for another
+//! one must do so in [`TestHeap::wait_paused`] or outside [`TestHeap::enter`], or the stop would last for ever.
+
+use crate::collector::{Collector, Progress, Stopped};
+use crate::config::{Config, Exhaustion};
+use crate::error::{BuildError, EnterError};
+use crate::gc::Gc;
+use crate::mutator::Mutator;
+use crate::shared::{MutatorState, Shared};
+use crate::verify::Violation;
+use metronome_alarm::{Clock, ManualClock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use crate::hooks::Fault;
+pub use metronome_barrier::Phase;
+
+/// What some steps did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// Names of the steps, in order.
+    pub names: Vec<&'static str>,
+    /// The last step found that a mutator has to come by a safepoint first.
+    pub blocked: bool,
+    /// The last step ended the cycle.
+    pub done: bool,
+}
+
+/// A heap whose collector steps when it is told to.
+#[derive(Debug)]
+pub struct TestHeap {
+    shared: Arc<Shared>,
+    clock: ManualClock,
+    collector: Mutex<Collector>,
+}
+
+impl TestHeap {
+    /// A heap with this configuration, but `exhaustion = fail`: nobody would wake one who waits for memory.
+    ///
+    /// # Errors
+    /// As [`HeapBuilder::build`](crate::HeapBuilder::build).
+    pub fn new(config: Config) -> Result<TestHeap, BuildError> {
+        let config = Config { exhaustion: Exhaustion::Fail, ..config };
+        config.validate()?;
+        let clock = Clock::manual();
+        let (shared, _) = crate::heap::build_shared(config, clock.clock())?;
+        let shared = Arc::new(shared);
+        // A short queue, so that the spill to grey bits is part of what is tested.
+        let mut collector = Collector::new(Arc::clone(&shared), 16);
+        collector.verify = true;
+        Ok(TestHeap { shared, clock, collector: Mutex::new(collector) })
+    }
+
+    /// Runs `f` as a mutator.
+    ///
+    /// # Errors
+    /// As [`Heap::try_enter`](crate::Heap::try_enter).
+    pub fn try_enter<R>(&self, f: impl FnOnce(&mut Mutator<'_>) -> R) -> Result<R, EnterError> {
+        crate::heap::enter_shared(&self.shared, f)
+    }
+
+    /// Runs `f` as a mutator.
+    ///
+    /// # Panics
+    /// If the thread cannot enter.
+    #[track_caller]
+    pub fn enter<R>(&self, f: impl FnOnce(&mut Mutator<'_>) -> R) -> R {
+        self.try_enter(f).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// The heap's time.
+    #[must_use]
+    pub fn clock(&self) -> &ManualClock {
+        &self.clock
+    }
+
+    /// Removes a protection, or puts it back.
+    pub fn fault(&self, fault: Fault, on: bool) {
+        self.shared.hooks.set(fault, on);
+    }
+
+    /// Makes the `n`-th refill from now fail (0: none).
+    pub fn fail_refill(&self, n: u32) {
+        self.shared.hooks.fail_refill(n);
+    }
+
+    /// The phase now.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.shared.phase.get()
+    }
+
+    /// Bytes in allocated cells.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.shared.space.used_bytes()
+    }
+
+    /// What the verifier has found since this was last called.
+    #[must_use]
+    pub fn violations(&self) -> Vec<Violation> {
+        std::mem::take(&mut self.collector().violations)
+    }
+
+    /// Takes `n` steps (an arming is the first of a cycle), fewer if one is blocked or ends the cycle. No mutator
+    /// may be running.
+    pub fn steps(&self, n: usize) -> Steps {
+        let mut left = n;
+        self.step_while(|_| {
+            left = left.wrapping_sub(1);
+            left != usize::MAX
+        })
+    }
+
+    /// Takes steps until the phase is `phase`, or one is blocked. No mutator may be running.
+    pub fn run_until(&self, phase: Phase) -> Steps {
+        self.step_while(|_| self.phase() != phase)
+    }
+
+    /// Takes steps until one of this name has been taken, or one is blocked or ends the cycle. No mutator may be
+    /// running.
+    pub fn run_through(&self, name: &str) -> Steps {
+        self.step_while(|steps| steps.names.last() != Some(&name))
+    }
+
+    /// A whole cycle. No mutator may be running.
+    ///
+    /// # Panics
+    /// If a cycle is active or the new one cannot end.
+    pub fn cycle(&self) {
+        assert_eq!(self.phase(), Phase::Idle, "a cycle is active");
+        let steps = self.steps(usize::MAX - 1);
+        assert!(steps.done, "{steps:?}");
+    }
+
+    fn collector(&self) -> MutexGuard<'_, Collector> {
+        self.collector.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn step_while(&self, mut more: impl FnMut(&Steps) -> bool) -> Steps {
+        let mut collector = self.collector();
+        let stopped =
+            Stopped::try_new(&self.shared, None, self.shared.spin).expect("a stop without a deadline");
+        collector.begin_stop(&stopped);
+        let mut steps = Steps::default();
+        while more(&steps) {
+            let (name, progress) = collector.step(&stopped);
+            steps.names.push(name.text());
+            steps.blocked = matches!(progress, Progress::Blocked { .. });
+            steps.done = progress == Progress::Done;
+            if steps.blocked || steps.done {
+                break;
+            }
+        }
+        steps
+    }
+
+    /// Runs `f` while the mutator waits at a pause point: its references stay valid. `f` must not use them; being
+    /// `Send` keeps it from most.
+    pub fn wait_paused<R>(&self, m: &Mutator<'_>, f: impl FnOnce() -> R + Send) -> R {
+        self.wait(m, MutatorState::Paused, f)
+    }
+
+    /// Takes steps by `steps` while the mutator waits at a pause point, as a poll would let a quantum run.
+    pub fn at_pause(&self, m: &Mutator<'_>, steps: impl FnOnce(&TestHeap) -> Steps) -> Steps {
+        self.wait(m, MutatorState::Paused, || steps(self))
+    }
+
+    /// Takes steps by `steps` while the mutator waits at a safepoint.
+    pub fn at_safepoint(&self, m: &mut Mutator<'_>, steps: impl FnOnce(&TestHeap) -> Steps) -> Steps {
+        m.safepoint();
+        let out = self.wait(m, MutatorState::AtSafepoint, || steps(self));
+        m.safepoint();
+        out
+    }
+
+    fn wait<R>(&self, m: &Mutator<'_>, state: MutatorState, f: impl FnOnce() -> R) -> R {
+        /// Lets the mutator run again, also when `f` panics.
+        struct Back<'a, 'h>(&'a Mutator<'h>);
+        impl Drop for Back<'_, '_> {
+            fn drop(&mut self) {
+                let (s, r) = (self.0.shared(), self.0.record());
+                s.gate.enter_running(s.spin);
+                r.set_state(MutatorState::Running);
+                self.0.after_stop(true);
+            }
+        }
+        assert!(std::ptr::eq(m.shared(), &*self.shared), "the mutator belongs to another heap");
+        m.record().set_state(state);
+        m.shared().gate.leave_running();
+        let _back = Back(m);
+        f()
+    }
+
+    /// Whether the object is marked.
+    #[must_use]
+    pub fn is_marked<T>(&self, object: Gc<'_, T>) -> bool {
+        self.shared.space.is_marked(object.cell_ptr())
+    }
+
+    /// Runs the drop glue of all condemned objects, on this thread, which must not be inside the heap.
+    pub fn reap(&self) {
+        crate::reaper::reap_all(&self.shared);
+    }
+}
+
+impl Drop for TestHeap {
+    fn drop(&mut self) {
+        self.collector().abandon();
+        // SAFETY: `enter` borrows the heap, so nobody is inside; the collector steps by this value only.
+        unsafe { crate::reaper::teardown(&self.shared) };
+    }
+}

@@ -1,0 +1,21 @@
+#![forbid(unsafe_code)]
+
+// `&Node` lent to a scoped thread, which could load its slots with another heap's token.
+use metronome_gc::{Heap, Slot, Trace};
+
+#[derive(Trace)]
+struct Node {
+    value: u64,
+    next: Slot<Node>,
+}
+
+fn main() {
+    let heap = Heap::builder().build().unwrap();
+    let other = Heap::builder().build().unwrap();
+    heap.enter(|m| {
+        let node: &Node = m.alloc(NodeInit { value: 1, next: None }).unwrap().as_ref();
+        std::thread::scope(|s| {
+            s.spawn(|| other.enter(|m| node.next.load(m).is_some()));
+        });
+    });
+}
