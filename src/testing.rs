@@ -146,7 +146,7 @@ impl TestHeap {
     fn step_while(&self, mut more: impl FnMut(&Steps) -> bool) -> Steps {
         let mut collector = self.collector();
         let stopped =
-            Stopped::try_new(&self.shared, None, self.shared.spin).expect("a stop without a deadline");
+            Stopped::try_new(&self.shared, None, self.shared.spin, None).expect("a stop without a deadline");
         collector.begin_stop(&stopped);
         let mut steps = Steps::default();
         while more(&steps) {

@@ -1,1 +1,27 @@
-fn main() {}
+//! The `metronome` command: run workloads on the collector, check a host, print the options.
+//!
+//! **Architecture invariant:** this crate uses the library's public API only, and no unsafe code.
+#![forbid(unsafe_code)]
+
+mod args;
+mod check;
+mod output;
+mod quantity;
+mod run;
+mod workload;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => return args::explain(&e),
+    };
+    match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Options => output::print(&metronome_gc::config::options_markdown()),
+    }
+}
