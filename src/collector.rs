@@ -177,6 +177,7 @@ impl Collector {
         }
     }
 
+    #[cfg(any(test, feature = "hooks"))]
     pub(crate) fn is_idle(&self) -> bool {
         matches!(self.work, Work::Idle)
     }

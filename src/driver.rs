@@ -76,6 +76,7 @@ pub(crate) struct Driver {
     triggered: bool,
     sample: (u64, u64),
     failed_seen: u64,
+    out_of_memory_seen: u64,
     due_ns: u64,
     /// Part of a quantum kept for its last step and for waking the mutators, learned within bounds.
     margin_ns: u64,
@@ -125,6 +126,7 @@ impl Driver {
             triggered: false,
             sample: (now, 0),
             failed_seen: 0,
+            out_of_memory_seen: 0,
             due_ns: now,
             margin_ns: margin,
             boosted: (fifo && shared.config.boost).then(|| Boosted::new(shared.config.gc_priority)).flatten(),
@@ -202,6 +204,11 @@ impl Driver {
         if failed != self.failed_seen {
             self.failed_seen = failed;
             self.events.emit(Event::AllocationFailed { ns: now, total: failed });
+        }
+        let total = self.shared.out_of_memory.load(Relaxed);
+        if total != self.out_of_memory_seen {
+            self.out_of_memory_seen = total;
+            self.events.emit(Event::OutOfMemory { ns: now, total });
         }
     }
 
@@ -435,7 +442,7 @@ impl Driver {
             weak_cleared,
             synchronous,
         }));
-        if synchronous {
+        if synchronous && progress == Progress::Done {
             self.events.emit(Event::Synchronous {
                 start_ns,
                 end_ns,

@@ -99,6 +99,10 @@ pub(crate) enum Event {
         ns: u64,
         total: u64,
     },
+    OutOfMemory {
+        ns: u64,
+        total: u64,
+    },
     ClockStep {
         ns: u64,
     },

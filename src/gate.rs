@@ -21,7 +21,7 @@
 use crate::sync::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
-    futex_wait, futex_wake,
+    futex_wait, futex_wake, spin_loop,
 };
 use crossbeam_utils::CachePadded;
 
@@ -97,7 +97,7 @@ impl Gate {
             if self.word.load(Relaxed) & STOP == 0 {
                 return;
             }
-            std::hint::spin_loop();
+            spin_loop();
         }
         // SeqCst, with the loads in `release`: either it sees this sleeper, or the futex sees the changed word.
         self.sleepers.fetch_add(1, SeqCst);
@@ -108,11 +108,12 @@ impl Gate {
             }
             if p & 1 == 0 {
                 // Between the two stores of `release` or `stop`.
-                std::hint::spin_loop();
+                spin_loop();
                 continue;
             }
             futex_wait(&self.poll, p, None);
         }
+        // SeqCst: as its increment above; too late costs the next `release` a needless wake-up.
         self.sleepers.fetch_sub(1, SeqCst);
     }
 
@@ -137,7 +138,7 @@ impl Gate {
             if w & COUNT == 0 {
                 return Ok(());
             }
-            // Acquire: pairs with the Release in `leave_running`.
+            // Acquire, here and below: pairs with the Release in `leave_running`.
             let arrived = self.arrived.load(Acquire);
             w = self.word.load(Acquire);
             if w & COUNT == 0 {
@@ -155,10 +156,11 @@ impl Gate {
             }
             if spins < spin.0 {
                 spins += 1;
-                std::hint::spin_loop();
+                spin_loop();
             } else {
                 let until = nudge.as_ref().map(|(at, _)| *at);
                 futex_wait(&self.arrived, arrived, until.into_iter().chain(deadline_ns).min());
+                // Acquire: as above.
                 w = self.word.load(Acquire);
             }
         }

@@ -54,19 +54,20 @@ impl<'m, T> Gc<'m, T> {
     /// The object's address, for printing and hashing. Objects never move.
     #[inline]
     #[must_use]
-    pub fn address(self) -> usize {
-        self.cell.addr().get()
+    pub fn address(this: Gc<'_, T>) -> usize {
+        this.cell.addr().get()
     }
 }
 
 impl<'m, T: Trace> Gc<'m, T> {
-    /// The object, borrowed for as long as the reference is valid.
+    /// The object, borrowed for as long as the reference is valid. An associated function, as `address`, so that it
+    /// hides no method of `T`.
     #[inline(always)]
     #[must_use]
-    pub fn as_ref(self) -> &'m T {
+    pub fn as_ref(this: Gc<'m, T>) -> &'m T {
         // SAFETY: by `from_cell` the cell holds a complete `T` at OFFSET for `'m`; nobody has it mutably, since no
         // API gives out `&mut` to an object in the heap.
-        unsafe { &*self.cell.as_ptr().add(CellOf::<T>::OFFSET).cast::<T>() }
+        unsafe { &*this.cell.as_ptr().add(CellOf::<T>::OFFSET).cast::<T>() }
     }
 }
 
@@ -74,13 +75,13 @@ impl<T: Trace> std::ops::Deref for Gc<'_, T> {
     type Target = T;
     #[inline(always)]
     fn deref(&self) -> &T {
-        self.as_ref()
+        Gc::as_ref(*self)
     }
 }
 
 impl<T: Trace + fmt::Debug> fmt::Debug for Gc<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_ref().fmt(f)
+        Gc::as_ref(*self).fmt(f)
     }
 }
 

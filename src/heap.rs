@@ -125,7 +125,10 @@ impl Heap {
         refusals.extend(told.recv().unwrap_or_default());
 
         let s = Arc::clone(&shared);
-        closing.threads.push(spawn("metronome-reap", "reaper", move || crate::reaper::run(&s))?);
+        let (ready, attached) = std::sync::mpsc::channel();
+        closing.threads.push(spawn("metronome-reap", "reaper", move || crate::reaper::run(&s, ready))?);
+        // The reaper's attachment is set aside before any user's.
+        let _ = attached.recv();
         let r = Arc::clone(&reporter);
         closing.threads.push(spawn("metronome-log", "writer", move || r.run())?);
 
@@ -319,6 +322,14 @@ fn close(s: &Arc<Shared>, driver: &mut Driver) {
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        if crate::fork::generation() != self.shared.fork_generation {
+            // A forked child has none of the threads, and its parent goes on writing the log: leave all alone.
+            std::mem::forget((Arc::clone(&self.shared), Arc::clone(&self.reporter)));
+            if let Ok(mut alarm) = self.alarm.try_lock() {
+                std::mem::forget(alarm.take());
+            }
+            return;
+        }
         // No mutator is inside: `enter` borrows a `Heap`.
         if let Some(alarm) = self.alarm.lock().unwrap_or_else(PoisonError::into_inner).take() {
             self.reporter.alarm_stopped(&alarm.stop());

@@ -31,7 +31,7 @@ pub struct Mutator<'h> {
     pub(crate) shared: NonNull<Shared>,
     pub(crate) record: NonNull<Record>,
     /// Invariant in 'h, neither `Send` nor `Sync`.
-    _brand: PhantomData<(fn(&'h ()) -> &'h (), *mut ())>,
+    _brand: PhantomData<*mut &'h ()>,
 }
 
 impl std::fmt::Debug for Mutator<'_> {
@@ -288,7 +288,12 @@ impl<'h> Mutator<'h> {
         };
         s.waiting_for_memory.fetch_sub(1, Relaxed);
         self.start_running();
-        out.map_err(|()| AllocError::exhausted(self.shared(), bytes))
+        out.map_err(|()| {
+            let s = self.shared();
+            // Relaxed: a counter.
+            s.out_of_memory.fetch_add(1, Relaxed);
+            AllocError::exhausted(s, bytes)
+        })
     }
 
     /// Waits at a safepoint until a cycle that began after this call has ended. For tests and for programs that know

@@ -18,7 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// The thread's body: until shutdown, then the drop glue of everything that is left.
-pub(crate) fn run(shared: &Arc<Shared>) {
+pub(crate) fn run(shared: &Arc<Shared>, attached: std::sync::mpsc::Sender<()>) {
+    let _ = as_mutator(shared, |_, _| ());
+    // Dropped, which tells the builder.
+    drop(attached);
     loop {
         // Acquire: pairs with the Release of the driver; taken before the list is looked at.
         let seen = shared.reap_seq.load(Acquire);

@@ -132,6 +132,8 @@ pub struct Stats {
     pub weak_cleared: u64,
     /// Allocations that failed at first.
     pub failed_allocations: u64,
+    /// Waits for memory that ended without it.
+    pub out_of_memory: u64,
     /// Events lost because the ring was full.
     pub lost_events: u64,
     /// Collector time of all cycles (charged).
@@ -405,6 +407,7 @@ impl Reporter {
         out.reaped = s.reaped.load(Relaxed);
         out.reaper_panics = s.reaper_panics.load(Relaxed);
         out.failed_allocations = s.failed_allocations.load(Relaxed);
+        out.out_of_memory = s.out_of_memory.load(Relaxed);
         out.lost_events = state.drain.lost();
         out
     }
@@ -509,6 +512,11 @@ impl Reporter {
                     "an allocation found no free region ({total} so far); it is tried again after a safepoint"
                 );
                 state.write(|log| log.note(ns, &model::Note { text }));
+            }
+            Event::OutOfMemory { ns, total } => {
+                tracing::error!(target: "metronome", total, "out of memory");
+                let facts = model::OutOfMemory { space: Some("heap".into()), address: None };
+                state.write(|log| log.out_of_memory(ns, &facts));
             }
             Event::ClockStep { ns } => {
                 let facts = model::NonMonotonicTime {

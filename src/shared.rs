@@ -199,6 +199,8 @@ pub(crate) struct Shared {
     pub(crate) reaped: AtomicU64,
     pub(crate) reaper_panics: AtomicU64,
     pub(crate) failed_allocations: AtomicU64,
+    /// Waits for memory that ended without it.
+    pub(crate) out_of_memory: AtomicU64,
     pub(crate) barrier_spills: AtomicU64,
     /// Fork generation of the process that made the heap.
     pub(crate) fork_generation: u32,
@@ -225,7 +227,8 @@ impl Shared {
             cycle: AtomicU32::new(0),
             cycles_done: AtomicU32::new(0),
             colour_epoch: AtomicU32::new(1),
-            records: (0..config.max_mutators).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
+            // One more than users may have, for the reaper.
+            records: (0..=config.max_mutators).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
             records_len: AtomicUsize::new(0),
             free_records: metronome_arraylet::IndexStack::new(),
             attach: Mutex::new(()),
@@ -246,6 +249,7 @@ impl Shared {
             reaped: AtomicU64::new(0),
             reaper_panics: AtomicU64::new(0),
             failed_allocations: AtomicU64::new(0),
+            out_of_memory: AtomicU64::new(0),
             barrier_spills: AtomicU64::new(0),
             fork_generation: crate::fork::generation(),
             config,

@@ -1,5 +1,6 @@
 //! Atomics and futexes for the stop protocol; the loom test of the gate puts its own module in this one's place.
 
+pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Sleeps while `*word == expected`, until woken or until the monotonic time `deadline_ns` (`None`: no limit). May

@@ -51,7 +51,10 @@ pub struct ArrayShape {
 /// Elements that fit into a leaf.
 #[must_use]
 pub const fn per_leaf(element_bytes: usize) -> usize {
-    if element_bytes == 0 { usize::MAX } else { LEAF_BYTES / element_bytes }
+    match LEAF_BYTES.checked_div(element_bytes) {
+        Some(n) => n,
+        None => usize::MAX,
+    }
 }
 
 /// Pointers in the spine's table.
