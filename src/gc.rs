@@ -64,7 +64,7 @@ impl<'m, T: Trace> Gc<'m, T> {
     /// hides no method of `T`.
     #[inline(always)]
     #[must_use]
-    pub fn as_ref(this: Gc<'m, T>) -> &'m T {
+    pub fn object(this: Gc<'m, T>) -> &'m T {
         // SAFETY: by `from_cell` the cell holds a complete `T` at OFFSET for `'m`; nobody has it mutably, since no
         // API gives out `&mut` to an object in the heap.
         unsafe { &*this.cell.as_ptr().add(CellOf::<T>::OFFSET).cast::<T>() }
@@ -75,13 +75,13 @@ impl<T: Trace> std::ops::Deref for Gc<'_, T> {
     type Target = T;
     #[inline(always)]
     fn deref(&self) -> &T {
-        Gc::as_ref(*self)
+        Gc::object(*self)
     }
 }
 
 impl<T: Trace + fmt::Debug> fmt::Debug for Gc<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Gc::as_ref(*self).fmt(f)
+        Gc::object(*self).fmt(f)
     }
 }
 

@@ -198,7 +198,7 @@ fn check<P: Tag>(got: Option<Gc<'_, Node<P>>>, want: Option<Id>) {
 fn segment<'m, P: Tag>(m: &'m Mutator<'_>, stage: &Stage<P>, roots: &mut Roots<P>, me: usize) -> Next {
     let mut locals: Vec<Local<'m, P>> = vec![];
     loop {
-        let next = operation(m, stage, roots, &mut locals, me);
+        let next = operation(m, stage, roots, &mut locals);
         {
             let mut w = stage.world();
             while locals.len() > 8 {
@@ -221,12 +221,11 @@ fn operation<'m, P: Tag>(
     stage: &Stage<P>,
     roots: &mut Roots<P>,
     locals: &mut Vec<Local<'m, P>>,
-    me: usize,
 ) -> Option<Next> {
     let mut guard = stage.world();
     let w = &mut *guard;
     let kind = w.random.below(24);
-    let mut pick = |w: &mut World<P>| match locals.len() {
+    let pick = |w: &mut World<P>| match locals.len() {
         0 => None,
         n => Some(locals[w.random.below(n)]),
     };
@@ -387,7 +386,7 @@ fn array_operation<'m, P: Tag>(
 }
 
 /// Walks everything that globals and this thread's roots reach, and compares it with the model.
-fn compare<P: Tag>(m: &Mutator<'_>, w: &World<P>, roots: &Roots<P>, me: usize) {
+fn compare<P: Tag>(m: &Mutator<'_>, w: &World<P>, roots: &Roots<P>) {
     let mut stack: Vec<(Gc<'_, Node<P>>, Id)> = vec![];
     stack.extend(roots.iter().map(|(r, id)| (r.get(m), *id)));
     stack.extend(w.globals.iter().map(|(g, id)| (g.get(m), *id)));
@@ -454,6 +453,7 @@ fn program<P: Tag>(seed: u64) -> (usize, usize, usize) {
     w.roots.iter_mut().for_each(Vec::clear);
     w.locals.iter_mut().for_each(Vec::clear);
     finish(heap);
+    assert_eq!(heap.violations(), []);
     heap.cycle();
     heap.cycle();
     assert_eq!(heap.violations(), []);
