@@ -169,6 +169,7 @@ impl Driver {
                 return Round::Sleep(Some(now.saturating_add(IDLE_SAMPLE_NS)));
             }
             self.start_cycle(now);
+            self.due_ns = now;
         }
         if let Some((record, since, reported)) = self.blocked {
             if !self.collector.may_go_on(record) {
@@ -176,6 +177,7 @@ impl Driver {
                 return Round::Sleep(Some(now.saturating_add(self.shared.config.beat_ns)));
             }
             self.blocked = None;
+            self.due_ns = now;
         }
         self.set_allowance(now, waiting);
         match self.scheduler.decide(now) {
