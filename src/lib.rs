@@ -71,3 +71,8 @@ pub use metronome_verbosegc as verbosegc;
 pub mod __private {
     pub use crate::trace::{PayloadField as Payload, RawRef};
 }
+
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
