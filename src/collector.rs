@@ -299,6 +299,7 @@ impl Collector {
         }
         s.space.begin_sweep();
         s.phase.switch(Phase::Sweep);
+        // Relaxed: published by the gate's release, as the phase is.
         s.colour_epoch.fetch_add(1, Relaxed);
         self.work = Work::Sweeping { next: 0, end: s.space.regions_touched() };
         (StepName::BeginSweep, Progress::More)

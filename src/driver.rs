@@ -82,6 +82,8 @@ pub(crate) struct Driver {
     margin_ns: u64,
     boosted: Option<Boosted>,
     last_cycle_ns: u64,
+    /// Collector time of the last cycle.
+    last_collector_ns: u64,
     last_now_ns: u64,
 }
 
@@ -131,6 +133,7 @@ impl Driver {
             margin_ns: margin,
             boosted: (fifo && shared.config.boost).then(|| Boosted::new(shared.config.gc_priority)).flatten(),
             last_cycle_ns: now,
+            last_collector_ns: 0,
             last_now_ns: now,
             shared,
         };
@@ -143,6 +146,7 @@ impl Driver {
         loop {
             // Acquire: pairs with the Release in `wake_collector`; taken before the round looks at anything.
             let seen = self.shared.wake.load(Acquire);
+            // Relaxed: stored before the wake-up that the Acquire above has seen, or will see in the next round.
             if self.shared.shutdown.load(Relaxed) {
                 break;
             }
@@ -161,9 +165,11 @@ impl Driver {
         }
         self.last_now_ns = now;
         self.sample_allocation(now);
+        // Relaxed: a hint; whoever waits has woken, or will wake, this thread.
         let waiting = self.shared.waiting_for_memory.load(Relaxed) > 0;
         if !self.cycle.open {
             if !self.should_start(now, waiting) {
+                // Relaxed: a hint for the alarm and for refills.
                 self.shared.wants_ticks.store(false, Relaxed);
                 self.suppress_ticks(true);
                 return Round::Sleep(Some(now.saturating_add(IDLE_SAMPLE_NS)));
@@ -190,6 +196,7 @@ impl Driver {
             }
             Decision::Wait { until_ns } => {
                 self.due_ns = until_ns;
+                // Relaxed: a hint for the alarm.
                 self.shared.next_start_ns.store(until_ns, Relaxed);
                 Round::Sleep(Some(until_ns))
             }
@@ -202,6 +209,7 @@ impl Driver {
         self.pacer.allocation_sample(now.saturating_sub(at), allocated.saturating_sub(before));
         self.sample = (now, allocated.max(before));
         self.publish_trigger();
+        // Relaxed, here and below: counters for reports.
         let failed = self.shared.failed_allocations.load(Relaxed);
         if failed != self.failed_seen {
             self.failed_seen = failed;
@@ -215,6 +223,7 @@ impl Driver {
     }
 
     fn publish_trigger(&mut self) {
+        // Relaxed: a hint for the alarm and for refills.
         self.shared.trigger_bytes.store(self.pacer.prediction().trigger_used_bytes, Relaxed);
     }
 
@@ -255,6 +264,7 @@ impl Driver {
 
     /// An allocation has failed since the last cycle ended.
     fn failed_now(&self) -> bool {
+        // Relaxed: a hint for pacing; each mutator waits by its own note.
         self.shared.records().any(|r| r.starved.load(Relaxed))
     }
 
@@ -268,6 +278,7 @@ impl Driver {
             used_at_start: s.space.used_bytes(),
             ..CycleSums::default()
         };
+        // Relaxed: a hint for the alarm and for refills.
         s.wants_ticks.store(true, Relaxed);
         self.suppress_ticks(false);
         let free_bytes = s.space.heap_bytes().saturating_sub(s.space.used_bytes());
@@ -288,12 +299,14 @@ impl Driver {
             Exhaustion::Degrade => {
                 let heap = s.space.heap_bytes();
                 let headroom = heap.saturating_sub(s.space.used_bytes());
-                let predicted = self.pacer.prediction().collector_ns;
+                let predicted = self.pacer.prediction().collector_ns.min(self.last_collector_ns);
                 // A prediction that was passed is worth a tenth of itself.
                 let remaining = predicted.saturating_sub(self.cycle.collector_ns).max(predicted / 10);
                 // The promise is broken only if this cycle's own rate says that memory will not last, or when little
                 // is left; a burst remembered by the pacer is no reason yet.
-                if headroom > heap / 16 && self.need_at_target(now, remaining) <= headroom {
+                if headroom > heap / 4
+                    || headroom > heap / 16 && self.need_at_target(now, remaining) <= headroom
+                {
                     base
                 } else {
                     self.pacer.degrade_allowance(headroom, remaining.max(1), window, base)
@@ -346,6 +359,7 @@ impl Driver {
     fn quantum(&mut self, budget_ns: u64, wakeup_ns: u64, synchronous: bool) {
         let shared = Arc::clone(&self.shared);
         let s = &*shared;
+        // Relaxed: a report; a mutator that resumes late is counted with the next quantum.
         let previous_resumed_ns = s.resumed_ns.swap(0, Relaxed);
         let free_before = s.space.heap_bytes().saturating_sub(s.space.used_bytes());
         let start_ns = s.clock.now();
@@ -492,6 +506,7 @@ impl Driver {
         self.cycle.open = false;
         self.publish_trigger();
         self.last_cycle_ns = now;
+        self.last_collector_ns = c.collector_ns;
         self.events.emit(Event::CycleEnd(CycleEnd {
             ns: now,
             free_bytes: s.space.heap_bytes().saturating_sub(s.space.used_bytes()),

@@ -294,6 +294,7 @@ fn take_place(wanted: u8, cpu: Option<usize>) -> (bool, Vec<String>) {
 }
 
 fn signal_shutdown(s: &Shared) {
+    // Release, both: seen by those that the wake-ups wake; pairs with the Acquire of each sleeper's word.
     s.shutdown.store(true, Release);
     s.wake_collector();
     s.announce_memory();

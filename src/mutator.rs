@@ -113,7 +113,7 @@ impl<'h> Mutator<'h> {
             return;
         }
         if !self.with_local(|l| l.log.push(&s.logs, cell)) {
-            // No chunk left: remember it in the grey bits. The counter is for reports.
+            // No chunk left: remember it in the grey bits. Relaxed: a counter for reports.
             s.barrier_spills.fetch_add(1, Relaxed);
             s.space.push_grey(cell);
         }
@@ -279,6 +279,7 @@ impl<'h> Mutator<'h> {
             if s.cycles_done.load(Acquire).wrapping_sub(target) as i32 >= 0 && s.space.reap_is_empty() {
                 break Err(());
             }
+            // Relaxed: the shutdown wakes this thread after it is stored; a late look costs one limit.
             if s.clock.now() >= deadline || s.shutdown.load(Relaxed) {
                 break Err(());
             }
@@ -286,6 +287,7 @@ impl<'h> Mutator<'h> {
             let limit = s.clock.now().saturating_add(10_000_000).min(deadline);
             futex_wait(&s.memory_seq, seq, Some(limit));
         };
+        // Relaxed: as its increment.
         s.waiting_for_memory.fetch_sub(1, Relaxed);
         self.start_running();
         out.map_err(|()| {
@@ -315,15 +317,18 @@ impl<'h> Mutator<'h> {
     fn blocking_wait(&mut self, done: impl Fn(&Shared) -> bool) {
         let s = self.shared();
         self.stop_running();
+        // Relaxed: a hint for `announce_memory`; one that is missed costs one limit of the wait below.
         s.waiting_for_cycle.fetch_add(1, Relaxed);
         loop {
             // Acquire: pairs with the Release in `announce_memory`.
             let seq = s.memory_seq.load(Acquire);
+            // Relaxed: as in `wait_for_memory`.
             if done(s) || s.shutdown.load(Relaxed) {
                 break;
             }
             futex_wait(&s.memory_seq, seq, Some(s.clock.now().saturating_add(10_000_000)));
         }
+        // Relaxed: as its increment.
         s.waiting_for_cycle.fetch_sub(1, Relaxed);
         self.start_running();
     }
@@ -412,6 +417,7 @@ impl<'h> Mutator<'h> {
             let seq = s.memory_seq.load(Acquire);
             r.set_state(MutatorState::Paused);
             s.gate.leave_running();
+            // Relaxed, with the decrement below: as in `wait_for_memory`.
             s.waiting_for_memory.fetch_add(1, Relaxed);
             s.wake_collector();
             futex_wait(&s.memory_seq, seq, Some(s.clock.now().saturating_add(10_000_000)));

@@ -26,6 +26,7 @@ pub(crate) fn run(shared: &Arc<Shared>, attached: std::sync::mpsc::Sender<()>) {
         // Acquire: pairs with the Release of the driver; taken before the list is looked at.
         let seen = shared.reap_seq.load(Acquire);
         reap_all(shared);
+        // Relaxed: stored before the bump that the Acquire above has seen, or that ends the sleep below.
         if shared.shutdown.load(Relaxed) {
             break;
         }
@@ -86,9 +87,11 @@ pub(crate) unsafe fn drop_object(shared: &Shared, cell: *mut u8) {
     unsafe { cell.cast::<usize>().write(0) };
     if let Some(glue) = info.drop {
         // SAFETY: the header said that the cell holds a value of this type; it is dropped only here.
-        if catch_unwind(AssertUnwindSafe(|| unsafe { glue(cell) })).is_err() {
+        if let Err(value) = catch_unwind(AssertUnwindSafe(|| unsafe { glue(cell) })) {
             // Relaxed: a counter. The panic's message has been printed by the panic hook.
             shared.reaper_panics.fetch_add(1, Relaxed);
+            // What was thrown may have a destructor that panics too: leaking it keeps the reaper alive.
+            std::mem::forget(value);
         }
         shared.reaped.fetch_add(1, Relaxed);
     }

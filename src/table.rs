@@ -94,6 +94,7 @@ impl Table {
             assert!(i < (FIRST << (SEGMENTS - 1)), "more than 2^31 handles");
             // The segment is there before the index is visible to readers of `len`.
             self.grow(i);
+            // AcqRel: publishes the segment with the index; the next one to grow sees both. Relaxed on failure: tried again.
             match self.len.compare_exchange(i, i + 1, AcqRel, Relaxed) {
                 Ok(_) => i,
                 Err(_) => self.take_new(),

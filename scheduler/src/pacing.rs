@@ -16,10 +16,16 @@ pub const BASE_MARGIN_PERCENT: u64 = 25;
 pub const MAX_MARGIN_PERCENT: u64 = 200;
 /// Allocation samples are collected until they cover this much mutator time: shorter ones are noise.
 pub const MIN_SAMPLE_NS: u64 = 100_000;
-/// Time constant with which the rate estimate follows a rise.
+/// Shortest time constant with which the rate estimate follows a rise; otherwise an eighth of the mutator time of a
+/// cycle: what a burst adds to a cycle's allocation depends on how long it lasts beside the cycle.
 const ATTACK_NS: u64 = 2_000_000;
-/// Time constant with which it follows a fall: a burst is remembered for about half a second.
+/// Longest such constant.
+const ATTACK_MAX_NS: u64 = 50_000_000;
+/// Longest time constant with which it follows a fall (a burst is remembered for about half a second); otherwise four
+/// times the mutator time of a cycle.
 const DECAY_NS: u64 = 500_000_000;
+/// Shortest such constant.
+const DECAY_MIN_NS: u64 = 50_000_000;
 /// Costs per byte are kept per this many bytes.
 const MIB: u64 = 1 << 20;
 
@@ -164,6 +170,8 @@ pub struct Pacer {
     held_live_bytes: u64,
     /// Mutator time per million of collector time during a cycle, measured.
     mutator_ppm: u64,
+    /// Mutator time expected during the next cycle; 0 before the first.
+    mutator_ns: u64,
     cycle_allocation: u64,
     margin_percent: u64,
     prediction: Prediction,
@@ -208,6 +216,7 @@ impl Pacer {
             last_live_bytes: 0,
             held_live_bytes: 0,
             mutator_ppm: 0,
+            mutator_ns: 0,
             cycle_allocation: 0,
             margin_percent: BASE_MARGIN_PERCENT,
             prediction: Prediction::default(),
@@ -233,7 +242,13 @@ impl Pacer {
         let rate = mul_div_ceil(self.pending_bytes, SECOND_NS, elapsed);
         let (low, high) = (rate.min(self.sample_rate), rate.max(self.sample_rate));
         let rises = rate > self.sample_rate;
-        let constant = if rises { ATTACK_NS } else { DECAY_NS };
+        let constant = if rises {
+            (self.mutator_ns / 8).clamp(ATTACK_NS, ATTACK_MAX_NS)
+        } else if self.mutator_ns == 0 {
+            DECAY_NS
+        } else {
+            self.mutator_ns.saturating_mul(4).clamp(DECAY_MIN_NS, DECAY_NS)
+        };
         let step = mul_div_ceil(high - low, elapsed, elapsed.saturating_add(constant));
         self.sample_rate = match (self.sampled, rises) {
             (false, _) => rate,
@@ -380,6 +395,7 @@ impl Pacer {
         // that mostly sleeps stretches a cycle without allocating.
         let ratio_ppm = self.mutator_ppm.clamp(planned_ppm, 2 * planned_ppm);
         let mutator_ns = mul_div_ceil(collector_ns, ratio_ppm, PPM);
+        self.mutator_ns = mutator_ns;
         let allocation =
             mul_div_ceil(self.allocation_rate(), mutator_ns, SECOND_NS).max(self.cycle_allocation);
         self.prediction.collector_ns = collector_ns;
