@@ -204,6 +204,23 @@ impl TestHeap {
         self.shared.space.is_marked(object.cell_ptr())
     }
 
+    /// Takes the mark off an object, as if the collector had never come to it.
+    pub fn unmark<T>(&self, object: Gc<'_, T>) {
+        self.shared.space.corrupt_unmark(object.cell_ptr());
+    }
+
+    /// Takes the mark off the cell that holds this payload: a leaf, for an element of a long array.
+    pub fn unmark_payload<T: Sync>(&self, payload: &T) {
+        let p: *const T = payload;
+        assert!(self.shared.space.contains(p.cast()), "not in this heap");
+        self.shared.space.corrupt_unmark(p.cast());
+    }
+
+    /// Puts the counter of used bytes wrong.
+    pub fn corrupt_used(&self) {
+        self.shared.space.corrupt_counters(8, 0);
+    }
+
     /// Runs the drop glue of all condemned objects, on this thread, which must not be inside the heap.
     pub fn reap(&self) {
         crate::reaper::reap_all(&self.shared);

@@ -101,7 +101,9 @@ fn a_full_heap_of_live_data_is_an_error_in_every_mode_and_never_hangs() {
                     }
                 }
             }
-            let Some(AllocError::Exhausted { used_bytes, heap_bytes, .. }) = last else { panic!("{mode:?}: {last:?}") };
+            let Some(AllocError::Exhausted { used_bytes, heap_bytes, .. }) = last else {
+                panic!("{mode:?}: {last:?}")
+            };
             assert!(used_bytes > heap_bytes / 10 * 9, "{mode:?}: {used_bytes} of {heap_bytes}");
             assert_eq!(root.get(m).bytes, [7; 30]);
         });

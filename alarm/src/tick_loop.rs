@@ -72,16 +72,18 @@ impl Shared {
         self.command.store(Command::Stop as u32, Ordering::Release);
     }
 
-    // Relaxed in the three readers: statistics, no other data is read on their strength.
     pub(crate) fn ticks(&self) -> u64 {
+        // Relaxed, as in the next two: statistics, no other data is read on their strength.
         self.counters.ticks.load(Ordering::Relaxed)
     }
 
     pub(crate) fn panics(&self) -> u64 {
+        // Relaxed: as above.
         self.counters.panics.load(Ordering::Relaxed)
     }
 
     pub(crate) fn early(&self) -> u64 {
+        // Relaxed: as above.
         self.counters.early.load(Ordering::Relaxed)
     }
 }

@@ -14,6 +14,9 @@
 pub mod array;
 pub mod bits;
 pub mod class;
+#[cfg(feature = "hooks")]
+#[doc(hidden)]
+pub mod corrupt;
 pub mod cursor;
 #[allow(unsafe_code)]
 pub mod os;

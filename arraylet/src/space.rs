@@ -353,6 +353,7 @@ impl Space {
         let meta = self.meta(self.region_of(p));
         let i = self.cell_index(meta, p);
         let (word, mask) = (&meta.mark[i / 64], 1u64 << (i % 64));
+        // Relaxed: the bit was set before the reference could reach this thread.
         debug_assert!(meta.alloc[i / 64].load(Relaxed) & mask != 0, "marking a free cell");
         // Relaxed: marks are read by the collector after a stop, whose handshake orders them.
         word.load(Relaxed) & mask == 0 && word.fetch_or(mask, Relaxed) & mask == 0
@@ -479,6 +480,7 @@ impl Space {
             meta.mark[w].store(0, Relaxed);
             let dead = alloc & !mark;
             if !glue {
+                // Relaxed: as the marks; no mutator allocates here before the region is listed.
                 meta.alloc[w].store(mark, Relaxed);
                 freed += dead.count_ones();
                 live += mark.count_ones();
@@ -486,6 +488,7 @@ impl Space {
                 // Its owner's cursor still reserves cells here: condemn in the next cycle.
                 live += alloc.count_ones();
             } else {
+                // Relaxed: the reaper sees it by way of the reap list.
                 condemned += (meta.condemned[w].fetch_or(dead, Relaxed) | dead).count_ones();
                 live += mark.count_ones();
             }
@@ -567,6 +570,17 @@ impl Space {
     /// Whether the region list/pool structure may be walked: used by [`crate::verify`].
     pub(crate) fn pool_and_lists(&self) -> (&IndexStack, &[IndexStack], &IndexStack) {
         (&self.pool, &self.lists, &self.reap)
+    }
+
+    #[cfg(feature = "hooks")]
+    pub(crate) fn counters(&self) -> (&AtomicU64, &AtomicU32) {
+        (&self.used, &self.in_use)
+    }
+
+    #[cfg(feature = "hooks")]
+    pub(crate) fn meta_and_cell(&self, p: *const u8) -> (&RegionMeta, usize) {
+        let meta = self.meta(self.region_of(p));
+        (meta, self.cell_index(meta, p))
     }
 
     pub(crate) fn current_sweep(&self) -> u32 {

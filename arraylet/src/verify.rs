@@ -132,6 +132,7 @@ impl Space {
             if meta.state() == RegionState::Free {
                 continue;
             }
+            // Relaxed, here and below: the caller has stopped the mutators, whose stop orders everything.
             let cells = meta.cells.load(Relaxed) as usize;
             let mut i = 0;
             while let Some(c) = crate::bits::next_set(&meta.alloc, i, cells) {

@@ -154,9 +154,11 @@ fn flag(spec: &'static OptionSpec) -> Arg {
         OptionKind::Choice(words) => {
             arg.value_name("WORD").value_parser(PossibleValuesParser::new(words)).hide_possible_values(true)
         }
-        OptionKind::Bool => {
-            arg.value_name("BOOL").num_args(0..=1).default_missing_value("true").value_parser(OsStringValueParser::new())
-        }
+        OptionKind::Bool => arg
+            .value_name("BOOL")
+            .num_args(0..=1)
+            .default_missing_value("true")
+            .value_parser(OsStringValueParser::new()),
         kind => {
             let name = match kind {
                 OptionKind::Bytes { .. } => "SIZE",
@@ -173,13 +175,11 @@ fn flag(spec: &'static OptionSpec) -> Arg {
 /// Where an option stands in the help; options that are new in the table come under the last heading.
 fn heading(name: &str) -> &'static str {
     match name {
-        "heap" | "target-utilization" | "window" | "quantum" | "beat" | "spread" | "exhaustion" | "trigger" => {
-            "Contract"
-        }
+        "heap" | "target-utilization" | "window" | "quantum" | "beat" | "spread" | "exhaustion"
+        | "trigger" => "Contract",
         "verbose-gc" | "verbose-format" | "verbose-interval" => "Verbose GC log",
-        "gc-priority" | "alarm-priority" | "gc-cpu" | "alarm-cpu" | "prefault" | "lock-memory" | "huge-pages" => {
-            "Priorities, processors and memory"
-        }
+        "gc-priority" | "alarm-priority" | "gc-cpu" | "alarm-cpu" | "prefault" | "lock-memory"
+        | "huge-pages" => "Priorities, processors and memory",
         _ => "Collector details",
     }
 }
@@ -206,7 +206,9 @@ pub(crate) fn explain(error: &clap::Error) -> ExitCode {
             _ => None,
         });
     let tip = near.map(|s| format!("; did you mean {s}?")).unwrap_or_default();
-    say(format_args!("metronome: {first}{tip} (see metronome run --help)"));
+    let command = std::env::args().nth(1).filter(|word| word == "run" || word == "check");
+    let command = command.map(|word| format!(" {word}")).unwrap_or_default();
+    say(format_args!("metronome{command}: {first}{tip} (see metronome{command} --help)"));
     ExitCode::from(USAGE)
 }
 
@@ -247,7 +249,8 @@ mod tests {
 
     #[test]
     fn flags_change_what_they_name_and_bare_switches_mean_true() {
-        let args = run_args(&["--heap", "64M", "--prefault", "--quantum", "250us", "--spread", "even"]).unwrap();
+        let args =
+            run_args(&["--heap", "64M", "--prefault", "--quantum", "250us", "--spread", "even"]).unwrap();
         let mut config = Config::default();
         args.heap.apply(&mut config).unwrap();
         assert_eq!((config.heap, config.prefault, config.quantum_ns), (64 << 20, true, 250_000));

@@ -23,7 +23,7 @@ pub(crate) fn print(text: &str) -> ExitCode {
     }
 }
 
-/// [`print`] for those who go on afterwards.
+/// [`print()`] for those who go on afterwards.
 pub(crate) fn write_out(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -116,7 +116,9 @@ mod tests {
         ] {
             assert_eq!(parse_size(text), Ok(expected), "{text}");
         }
-        for text in ["", "M", "-1", "+1", "1.", ".5M", "1.2.3k", "1e3", "0x10", "1Mb", "12 parsecs", "17T", "1\n2"] {
+        for text in
+            ["", "M", "-1", "+1", "1.", ".5M", "1.2.3k", "1e3", "0x10", "1Mb", "12 parsecs", "17T", "1\n2"]
+        {
             assert!(parse_size(text).is_err(), "{text:?}");
         }
         assert!(parse_size("99999999999999999999999999999999999999999").is_err());
@@ -125,9 +127,14 @@ mod tests {
 
     #[test]
     fn seconds() {
-        for (text, ms) in
-            [("20", 20_000), ("0.5", 500), ("20s", 20_000), ("500ms", 500), ("2m", 120_000), ("1h", 3_600_000)]
-        {
+        for (text, ms) in [
+            ("20", 20_000),
+            ("0.5", 500),
+            ("20s", 20_000),
+            ("500ms", 500),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+        ] {
             assert_eq!(parse_seconds(text), Ok(Duration::from_millis(ms)), "{text}");
         }
         for text in ["", "0", "-1", "s", "1d", "nan", "inf", "0.01", "1e9", "99999999999", "1.", ".5"] {
@@ -141,6 +148,9 @@ mod tests {
         assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
         assert_eq!((grouped(0), grouped(999), grouped(1000)), ("0".into(), "999".into(), "1,000".into()));
         assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
-        assert_eq!((time(999), time(1500), time(2_000_000)), ("999 ns".into(), "1.5 us".into(), "2.00 ms".into()));
+        assert_eq!(
+            (time(999), time(1500), time(2_000_000)),
+            ("999 ns".into(), "1.5 us".into(), "2.00 ms".into())
+        );
     }
 }

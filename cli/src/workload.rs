@@ -123,6 +123,9 @@ mod tests {
             a.differs(|| format!("number {i}"));
         }
         let words = a.differences();
-        assert!(words.iter().any(|w| w == "number 0") && words.iter().any(|w| w.contains("5 more")), "{words:?}");
+        assert!(
+            words.iter().any(|w| w == "number 0") && words.iter().any(|w| w.contains("5 more")),
+            "{words:?}"
+        );
     }
 }

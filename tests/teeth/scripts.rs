@@ -312,6 +312,44 @@ fn weak_references_are_cleared() {
     }
 }
 
+/// Marks taken away when marking is done: what the verifier says of an object, and of a leaf of an array.
+#[test]
+fn lost_marks_are_found() {
+    for leaf in [false, true] {
+        let heap = heap();
+        let (list, array) = heap.enter(|m| {
+            let list = node(m, 1, Some(node(m, 2, None)));
+            (Global::new(m, list), Global::new(m, m.alloc_array(20_000, |i| i).unwrap()))
+        });
+        let steps = heap.run_through("flush");
+        assert_eq!(steps.names.last(), Some(&"flush"));
+        heap.enter(|m| {
+            if leaf {
+                heap.unmark_payload(array.get(m).at(10_000));
+            } else {
+                heap.unmark(list.get(m).next.load(m).unwrap());
+            }
+        });
+        heap.run_until(Phase::Weak);
+        let found: Vec<_> = heap.violations().iter().map(|v| v.invariant).collect();
+        let wanted = if leaf { &["INV-LEAF-MARKED"][..] } else { &["INV-MARK-COMPLETE", "INV-NO-BLACK-TO-WHITE"] };
+        assert_eq!(found, wanted);
+    }
+}
+
+/// The heap's own invariants are checked too, at both edges.
+#[test]
+fn the_space_is_verified() {
+    let heap = heap();
+    let _kept = heap.enter(|m| Global::new(m, node(m, 1, None)));
+    heap.corrupt_used();
+    for phase in [Phase::Weak, Phase::Idle] {
+        heap.run_until(phase);
+        let found: Vec<_> = heap.violations().iter().map(|v| v.invariant).collect();
+        assert_eq!(found, ["INV-HEAP-USED"], "{phase:?}");
+    }
+}
+
 /// A weak reference, looked at in every phase: it yields its object until the object has been found dead, and never
 /// from then on; one that was yielded while marking goes on lives.
 #[test]

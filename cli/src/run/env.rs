@@ -1,5 +1,6 @@
 //! What all threads of a run share: the heap, when to stop, and how to insist on memory.
 
+use crate::quantity::bytes;
 use metronome_gc::config::Exhaustion;
 use metronome_gc::{AllocError, Heap, Mutator};
 use std::fmt;
@@ -23,6 +24,13 @@ pub(crate) enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Failure::NoMemory(AllocError::Exhausted { requested_bytes, used_bytes, heap_bytes }) => write!(
+                f,
+                "the heap is too small: no room for {requested_bytes} bytes after several cycles (objects use {} of \
+                 {}, and a region holds one size of object)",
+                bytes(*used_bytes),
+                bytes(*heap_bytes)
+            ),
             Failure::NoMemory(e) => e.fmt(f),
             Failure::Interrupted => f.write_str("interrupted before there was a result to check"),
         }
@@ -44,12 +52,19 @@ pub(crate) struct Env {
     pub(crate) heap: Heap,
     pub(crate) counters: Counters,
     stop: AtomicBool,
+    quit: AtomicBool,
     interrupted: &'static AtomicBool,
 }
 
 impl Env {
     pub(crate) fn new(heap: Heap, interrupted: &'static AtomicBool) -> Env {
-        Env { heap, counters: Counters::default(), stop: AtomicBool::new(false), interrupted }
+        Env {
+            heap,
+            counters: Counters::default(),
+            stop: AtomicBool::new(false),
+            quit: AtomicBool::new(false),
+            interrupted,
+        }
     }
 
     /// Whether to finish up.
@@ -58,12 +73,22 @@ impl Env {
         self.stop.load(Relaxed) || self.interrupted()
     }
 
+    /// Whether the workload has ended, and with it the reason to measure.
+    pub(crate) fn over(&self) -> bool {
+        self.quit.load(Relaxed)
+    }
+
+    /// Asks the threads beside the workload to end.
+    pub(crate) fn quit(&self) {
+        self.quit.store(true, Relaxed);
+    }
+
     /// Whether the user wants the run to end now.
     pub(crate) fn interrupted(&self) -> bool {
         self.interrupted.load(Relaxed)
     }
 
-    /// Asks all threads to finish up.
+    /// Asks the workload to finish up: to check its results and end.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Relaxed);
     }
@@ -104,7 +129,8 @@ impl Env {
                 break;
             }
             let cycles = self.heap.glance().cycles.wrapping_sub(first);
-            let limit = if self.interrupted() { Duration::from_secs(1) } else { wait.max(Duration::from_secs(1)) };
+            let limit =
+                if self.interrupted() { Duration::from_secs(1) } else { wait.max(Duration::from_secs(1)) };
             if tries > PATIENCE_TRIES && (cycles >= PATIENCE_CYCLES || since.elapsed() >= limit) {
                 break;
             }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 pub(crate) fn run(env: &Env, m: &mut Mutator<'_>, ms: u64) {
     let silent = Duration::from_millis(ms);
     let mut next = Instant::now();
-    while !env.stopping() {
+    while !env.over() {
         if Instant::now() >= next {
             next += Duration::from_secs(1);
             let start = Instant::now();

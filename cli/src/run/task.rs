@@ -54,7 +54,7 @@ fn sleep_until(ns: u64) {
     {}
 }
 
-/// Runs the task until the run stops.
+/// Runs the task until the workload has ended, its final check included.
 pub(crate) fn run(env: &Env, m: &mut Mutator<'_>) -> TaskReport {
     let mut report = TaskReport {
         // Up to an hour, three digits: these bounds are valid, and what is beyond is clamped.
@@ -66,6 +66,7 @@ pub(crate) fn run(env: &Env, m: &mut Mutator<'_>) -> TaskReport {
     };
     if let Err(e) = beats(env, m, &mut report) {
         report.failure = Some(e);
+        env.stop();
     }
     report
 }
@@ -74,7 +75,7 @@ fn beats(env: &Env, m: &mut Mutator<'_>, report: &mut TaskReport) -> Result<(), 
     let ring = env.insist(m, string)?;
     let start = now() + PERIOD_NS;
     for k in 0_u64.. {
-        if env.stopping() {
+        if env.over() {
             break;
         }
         let intended = start + k * PERIOD_NS;
@@ -88,7 +89,8 @@ fn beats(env: &Env, m: &mut Mutator<'_>, report: &mut TaskReport) -> Result<(), 
         // Before its replacement number k the ring holds the serials k..k + BEADS.
         let expected = BEADS * k + BEADS * (BEADS - 1) / 2;
         if sum != Some(expected) {
-            report.difference = Some(format!("task: the ring held the sum {sum:?} instead of {expected} at beat {k}"));
+            report.difference =
+                Some(format!("task: the ring held the sum {sum:?} instead of {expected} at beat {k}"));
             break;
         }
     }

@@ -88,7 +88,9 @@ impl GcBench {
         }
         tally.add(sum, self.array_expected);
         if sum != self.array_expected {
-            tally.differs(|| format!("the long-lived array sums to {sum:#x} instead of {:#x}", self.array_expected));
+            tally.differs(|| {
+                format!("the long-lived array sums to {sum:#x} instead of {:#x}", self.array_expected)
+            });
         }
         m.safepoint();
         Ok(())

@@ -82,7 +82,8 @@ fn piece_up<'m>(m: &'m Mutator<'_>, value: u64, depth: u32) -> Result<Gc<'m, Tre
 
 /// A tree built from its root down: every node is stored into its parent after both exist.
 pub(crate) fn top_down(env: &Env, m: &mut Mutator<'_>, depth: u32) -> Result<Root<Tree>, Failure> {
-    let root = env.insist(m, |m| Ok(Root::new(m, m.alloc(TreeInit { value: 1, left: None, right: None })?)))?;
+    let root =
+        env.insist(m, |m| Ok(Root::new(m, m.alloc(TreeInit { value: 1, left: None, right: None })?)))?;
     down(env, m, &root, depth)?;
     Ok(root)
 }
@@ -125,7 +126,7 @@ pub(crate) fn measure(m: &mut Mutator<'_>, root: &Root<Tree>, depth: u32) -> Mea
     }
     let mut found = Measure { nodes: 1, sum: root.get(m).value };
     let side = |m: &Mutator<'_>, slot: fn(&Tree) -> &Slot<Tree>| {
-        slot(root.get(m).as_ref()).load(m).map(|child| Root::new(m, child))
+        slot(metronome_gc::Gc::object(root.get(m))).load(m).map(|child| Root::new(m, child))
     };
     for slot in [(|t| &t.left) as fn(&Tree) -> &Slot<Tree>, |t| &t.right] {
         if let Some(child) = side(m, slot) {

@@ -12,7 +12,7 @@ enum Expression {
 
 fn value(m: &Mutator<'_>, e: Option<Gc<'_, Expression>>) -> f64 {
     let Some(e) = e else { return 0.0 };
-    match e.as_ref() {
+    match &*e {
         Expression::Number(n) => *n,
         Expression::Sum(a, b) => value(m, a.load(m)) + value(m, b.load(m)),
         Expression::Call { name, arguments } if name == "first" => value(m, arguments[0].load(m)),
@@ -37,7 +37,7 @@ fn main() {
             .alloc(ExpressionInit::Call { name: "first".into(), arguments: [Some(sum), Some(nothing)] })
             .unwrap();
         assert_eq!(value(m, Some(call)), 2.0);
-        assert_eq!(*m.alloc(Colour::Other(3)).unwrap().as_ref(), Colour::Other(3));
-        assert_eq!(*m.alloc(Colour::Red).unwrap().as_ref(), Colour::Red);
+        assert_eq!(*m.alloc(Colour::Other(3)).unwrap(), Colour::Other(3));
+        assert_eq!(*m.alloc(Colour::Red).unwrap(), Colour::Red);
     });
 }

@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 
 // What may leave: payload lent to a scoped thread, handles to any thread, values.
-use metronome_gc::{Global, Heap, Payload, Slot, Trace, Weak};
+use metronome_gc::{Gc, Global, Heap, Payload, Slot, Trace, Weak};
 
 #[derive(Trace)]
 struct Node {
@@ -18,7 +18,7 @@ fn main() {
     let heap = Heap::builder().heap_bytes(4 << 20).build().unwrap();
     let (global, weak) = heap.enter(|m| {
         let node = m.alloc(NodeInit { name: "lent".into(), next: None }).unwrap();
-        let name: &str = &node.as_ref().name;
+        let name: &str = &Gc::object(node).name;
         let length = std::thread::scope(|s| s.spawn(|| name.len()).join().unwrap());
         assert_eq!(length, 4);
         (Global::new(m, node), Weak::new(m, node))

@@ -49,7 +49,7 @@ fn main() {
         assert!(Gc::ptr_eq(p.1.load(m).unwrap(), p) && p.2 == 7);
         m.alloc(Unit).unwrap();
         let plain = Plain { a: 1, b: vec![2] };
-        assert_eq!(*m.alloc(plain.clone()).unwrap().as_ref(), plain);
+        assert_eq!(*m.alloc(plain.clone()).unwrap(), plain);
         let slots = m.alloc_slots(1000).unwrap();
         slots.store(m, 999, a);
         let lists = m

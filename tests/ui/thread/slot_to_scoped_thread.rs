@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 
 // The same with the slot alone.
-use metronome_gc::{Heap, Slot, Trace};
+use metronome_gc::{Gc, Heap, Slot, Trace};
 
 #[derive(Trace)]
 struct Node {
@@ -12,7 +12,7 @@ struct Node {
 fn main() {
     let heap = Heap::builder().build().unwrap();
     heap.enter(|m| {
-        let slot: &Slot<Node> = &m.alloc(NodeInit { value: 1, next: None }).unwrap().as_ref().next;
+        let slot: &Slot<Node> = &Gc::object(m.alloc(NodeInit { value: 1, next: None }).unwrap()).next;
         std::thread::scope(|s| {
             s.spawn(|| slot.is_null());
         });

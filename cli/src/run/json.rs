@@ -1,0 +1,105 @@
+//! The results for programs: schema `metronome-run/1`.
+
+use super::Outcome;
+use hdrhistogram::Histogram;
+use metronome_gc::{Distribution, Mmu};
+use serde_json::{Map, Value, json};
+
+/// A histogram's figures, as the library gives its own.
+pub(super) fn distribution_of(h: &Histogram<u64>) -> Distribution {
+    let at = |q| h.value_at_quantile(q).min(h.max());
+    match h.len() {
+        0 => Distribution::default(),
+        count => Distribution { count, p50: at(0.5), p99: at(0.99), p999: at(0.999), max: h.max() },
+    }
+}
+
+/// Microseconds.
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
+fn distribution(d: &Distribution) -> Value {
+    json!({ "count": d.count, "p50": us(d.p50), "p99": us(d.p99), "p999": us(d.p999), "max": us(d.max) })
+}
+
+fn mmu(m: &Mmu) -> Value {
+    let fraction = |ppm: Option<u32>| ppm.map(|p| f64::from(p) / 1e6);
+    json!({
+        "window_ms": m.window_ns as f64 / 1e6,
+        "charged": fraction(m.charged_ppm),
+        "wall": fraction(m.wall_ppm),
+    })
+}
+
+/// All results.
+pub(super) fn value(o: &Outcome) -> Value {
+    let s = &o.stats;
+    let config: Map<String, Value> = o.config.pairs().map(|(k, v)| (k.to_owned(), v.into())).collect();
+    let task = o.task.as_ref().map(|t| distribution_of(&t.response)).unwrap_or_default();
+    let prediction = s.last_prediction.map(|p| {
+        json!({
+            "collector_us": us(p.collector_ns),
+            "actual_collector_us": us(p.actual_collector_ns),
+            "allocated_bytes": p.allocated_bytes,
+            "actual_allocated_bytes": p.actual_allocated_bytes,
+        })
+    });
+    let stragglers: Vec<Value> =
+        s.stragglers.iter().map(|(name, n)| json!({ "name": name, "times": n })).collect();
+    let mut out = json!({
+        "schema": "metronome-run/1",
+        "workload": o.workload,
+        "mutators": o.mutators,
+        "config": config,
+        "input": o.facts,
+        "elapsed_s": s.elapsed_ns as f64 / 1e9,
+        "interrupted": o.interrupted,
+        "checksum": format!("{:#018x}", o.tally.checksum),
+        "expected_checksum": format!("{:#018x}", o.tally.expected),
+        "verified": o.verified(),
+        "problems": o.problems,
+        "counts": o.tally.counts,
+    });
+    let measured = json!({
+        "cycles": s.cycles,
+        "quanta": s.quanta,
+        "pause_us": distribution(&s.pause_ns),
+        "quantum_cpu_us": distribution(&s.quantum_cpu_ns),
+        "quantum_charged_us": distribution(&s.quantum_charged_ns),
+        "time_to_stop_us": distribution(&s.time_to_stop_ns),
+        "resume_us": distribution(&s.resume_ns),
+        "wakeup_us": distribution(&s.wakeup_ns),
+        "over_budget_us": us(s.over_budget_ns),
+        "task_response_us": distribution(&task),
+        "task_missed": o.task.as_ref().map_or(0, |t| t.missed),
+        "mmu": s.mmu.iter().map(mmu).collect::<Vec<_>>(),
+        "window_ms": s.window_ns as f64 / 1e6,
+        "target_utilization": f64::from(s.target_ppm) / 1e6,
+        "utilization_violations": s.violations,
+        "utilization_violations_wall": s.violations_wall,
+        "collector_ms": s.collector_ns as f64 / 1e6,
+        "stops_cancelled": s.stops_cancelled,
+        "stragglers": stragglers,
+        "synchronous_collections": s.synchronous_collections,
+        "departures": s.departures,
+        "last_departure": s.last_departure,
+        "longest_step": { "name": s.longest_step, "cpu_us": us(s.longest_step_ns) },
+        "last_prediction": prediction,
+        "allocated_bytes": s.allocated_bytes,
+        "live_bytes": s.live_bytes,
+        "used_bytes": s.used_bytes,
+        "heap_bytes": s.heap_bytes,
+        "peak_rss_bytes": o.peak_rss_bytes,
+        "failed_allocations": s.failed_allocations,
+        "lost_events": s.lost_events,
+        "alarm_ticks": s.alarm_ticks,
+        "alarm_missed": s.alarm_missed,
+        "alarm_lateness_us": distribution(&s.alarm_lateness_ns),
+        "refusals": o.refusals,
+    });
+    if let (Value::Object(out), Value::Object(measured)) = (&mut out, measured) {
+        out.extend(measured);
+    }
+    out
+}

@@ -1,0 +1,187 @@
+//! The summary that a person reads.
+
+use super::Outcome;
+use super::picture::{bar, histogram};
+use super::task::PERIOD_NS;
+use crate::quantity::{bytes, grouped, time};
+use metronome_gc::Distribution;
+
+/// Width of bars in the pictures.
+const WIDTH: usize = 32;
+
+struct Text(String);
+
+impl Text {
+    fn row(&mut self, name: &str, value: impl AsRef<str>) {
+        self.0.push_str(&format!("  {name:<17} {}\n", value.as_ref()));
+    }
+
+    fn head(&mut self, title: &str) {
+        self.0.push_str(&format!("\n{title}\n"));
+    }
+}
+
+/// The whole summary.
+pub(super) fn text(o: &Outcome, verbose: bool) -> String {
+    let s = &o.stats;
+    let seconds = s.elapsed_ns as f64 / 1e9;
+    let mut t = Text(format!(
+        "metronome run: {}, {} threads, {seconds:.1} s, heap {}{}\n",
+        o.workload,
+        o.mutators,
+        bytes(s.heap_bytes),
+        if o.interrupted { ", ended early by the user" } else { "" }
+    ));
+    for line in &o.plan {
+        t.0.push_str(&format!("  {line}\n"));
+    }
+    utilization(&mut t, o);
+    times(&mut t, o);
+    task(&mut t, o);
+    memory(&mut t, o, seconds);
+    departures(&mut t, o);
+    if verbose {
+        t.head("Configuration");
+        for (name, value) in o.config.pairs() {
+            t.row(name, if value.is_empty() { "(none)" } else { &value });
+        }
+    }
+    results(&mut t, o);
+    t.0
+}
+
+fn utilization(t: &mut Text, o: &Outcome) {
+    let s = &o.stats;
+    let target = s.target_ppm / 10_000;
+    t.head(&format!(
+        "Minimum utilization: the least that the program kept of any window (target {target} % of {})",
+        time(s.window_ns)
+    ));
+    for m in &s.mmu {
+        let share =
+            |ppm: Option<u32>| ppm.map_or("-".into(), |p| format!("{:.1} %", f64::from(p) / 10_000.0));
+        let picture = bar(f64::from(m.charged_ppm.unwrap_or(0)) / 1e6, WIDTH);
+        t.row(
+            &time(m.window_ns),
+            format!("{picture} {} (in wall time {})", share(m.charged_ppm), share(m.wall_ppm)),
+        );
+    }
+    let kept = if s.violations == 0 { "kept" } else { "BROKEN" };
+    t.row(
+        "contract",
+        format!(
+            "{kept}: {} windows below the target by the collector, {} in wall time",
+            grouped(s.violations),
+            grouped(s.violations_wall)
+        ),
+    );
+    if s.elapsed_ns > 0 {
+        let average = 1.0 - (s.collector_ns as f64 / s.elapsed_ns as f64).min(1.0);
+        t.row(
+            "on average",
+            format!("{:.1} %, over {} cycles and {} quanta", average * 100.0, s.cycles, grouped(s.quanta)),
+        );
+    }
+}
+
+fn distribution(d: &Distribution) -> String {
+    if d.count == 0 {
+        return "none".into();
+    }
+    format!("p50 {}, p99 {}, p99.9 {}, max {}", time(d.p50), time(d.p99), time(d.p999), time(d.max))
+}
+
+fn times(t: &mut Text, o: &Outcome) {
+    let s = &o.stats;
+    t.head("Collector");
+    t.row("pause", distribution(&s.pause_ns));
+    t.row("quantum CPU", distribution(&s.quantum_cpu_ns));
+    t.row("time to stop", distribution(&s.time_to_stop_ns));
+    t.row("resume", distribution(&s.resume_ns));
+    t.row("longest step", format!("{} in {}", time(s.longest_step_ns), s.longest_step));
+    t.row(
+        "alarm lateness",
+        format!("{}; {} beats missed", distribution(&s.alarm_lateness_ns), grouped(s.alarm_missed)),
+    );
+}
+
+fn task(t: &mut Text, o: &Outcome) {
+    let Some(task) = &o.task else { return };
+    let h = &task.response;
+    t.head(&format!(
+        "Task: every {}, response from the intended start (histogram, logarithmic)",
+        time(PERIOD_NS)
+    ));
+    for row in histogram(h, WIDTH) {
+        t.0.push_str(&format!("  {row}\n"));
+    }
+    t.row("response", distribution(&super::json::distribution_of(h)));
+    t.row(
+        "missed",
+        format!("{} of {} responses took longer than the period", grouped(task.missed), grouped(h.len())),
+    );
+}
+
+fn memory(t: &mut Text, o: &Outcome, seconds: f64) {
+    let s = &o.stats;
+    t.head("Memory");
+    let rate = s.allocated_bytes as f64 / seconds.max(1e-9);
+    t.row("allocated", format!("{} ({}/s)", bytes(s.allocated_bytes), bytes(rate as u64)));
+    t.row(
+        "live, in use",
+        format!("{}, {} of {}", bytes(s.live_bytes), bytes(s.used_bytes), bytes(s.heap_bytes)),
+    );
+    if let Some(rss) = o.peak_rss_bytes {
+        t.row("peak resident", bytes(rss));
+    }
+}
+
+/// What did not go to plan: shown only where there is something to show.
+fn departures(t: &mut Text, o: &Outcome) {
+    let s = &o.stats;
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    if s.stops_cancelled > 0 {
+        rows.push(("stops cancelled", grouped(s.stops_cancelled)));
+    }
+    for (name, n) in &s.stragglers {
+        rows.push(("straggler", format!("{name}, {} times", grouped(*n))));
+    }
+    if s.synchronous_collections > 0 {
+        rows.push(("synchronous", format!("{} collections", grouped(s.synchronous_collections))));
+    }
+    if s.departures > 0 {
+        let why = s.last_departure.unwrap_or("unknown");
+        rows.push(("left the plan", format!("{} times, the last one because: {why}", grouped(s.departures))));
+    }
+    if s.failed_allocations > 0 {
+        rows.push(("waits for memory", grouped(s.failed_allocations)));
+    }
+    if s.lost_events > 0 {
+        rows.push(("events lost", format!("{} (raise --event-ring)", grouped(s.lost_events))));
+    }
+    if let Some(e) = &s.log_error {
+        rows.push(("verbose log", e.clone()));
+    }
+    for r in &o.refusals {
+        rows.push(("refused", r.clone()));
+    }
+    if rows.is_empty() {
+        return;
+    }
+    t.head("Departures");
+    rows.iter().for_each(|(name, value)| t.row(name, value));
+}
+
+fn results(t: &mut Text, o: &Outcome) {
+    t.head("Results");
+    let counts: Vec<String> =
+        o.tally.counts.iter().map(|(name, n)| format!("{} {name}", grouped(*n))).collect();
+    if !counts.is_empty() {
+        t.row("done", counts.join(", "));
+    }
+    t.row("checksum", format!("{:#018x}", o.tally.checksum));
+    for problem in &o.problems {
+        t.row("problem", problem);
+    }
+    t.0.push_str(&format!("verified: {}\n", o.verified()));
+}

@@ -1,0 +1,320 @@
+//! Runs the built command: workloads end verified, bad input ends in one line. No wall-clock assertions.
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// The command, without the settings of whoever runs the tests.
+fn metronome(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_metronome"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("METRONOME_") {
+            command.env_remove(name);
+        }
+    }
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+fn output(args: &[&str]) -> Output {
+    metronome(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A directory of a test's own, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("metronome-run-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a workload with JSON to standard output; it must end verified.
+fn verified(args: &[&str]) -> Value {
+    let seconds: &[&str] = if args.contains(&"--seconds") { &[] } else { &["--seconds", "1"] };
+    let all = [&["run", "--json", "-"], seconds, args].concat();
+    let out = output(&all);
+    assert!(out.status.success(), "{args:?}: {}", text(&out.stderr));
+    let json: Value =
+        serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&out.stdout)));
+    assert_eq!(json["verified"], true, "{args:?}: {json:#}");
+    assert!(text(&out.stderr).contains("verified: true"), "the summary goes to standard error then");
+    json
+}
+
+#[test]
+fn every_workload_ends_verified_with_all_fields() {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+    for args in [
+        &["--workload", "index", "--heap", "24M", "--input", source][..],
+        &["--workload", "index", "--heap", "24M", "--input", source, "--mutators", "1"],
+        &["--workload", "index", "--heap", "24M", "--input", source, "--mutators", "4"],
+        &["--workload", "trees", "--heap", "16M", "--live", "2M"],
+        &["--workload", "gcbench", "--heap", "16M"],
+        &["--workload", "churn", "--heap", "16M", "--live", "4M", "--alloc-rate", "16M"],
+    ] {
+        let json = verified(args);
+        assert_eq!(json["schema"], "metronome-run/1");
+        assert_eq!(json["workload"], args[1]);
+        assert_eq!(json["config"]["heap"], args[3]);
+        assert_eq!(json["checksum"], json["expected_checksum"]);
+        for name in [
+            "pause_us",
+            "quantum_cpu_us",
+            "time_to_stop_us",
+            "task_response_us",
+            "alarm_lateness_us",
+            "resume_us",
+        ] {
+            for field in ["count", "p50", "p99", "p999", "max"] {
+                assert!(json[name][field].is_number(), "{name}.{field}: {json:#}");
+            }
+        }
+        for name in [
+            "elapsed_s",
+            "cycles",
+            "quanta",
+            "task_missed",
+            "target_utilization",
+            "utilization_violations",
+            "utilization_violations_wall",
+            "stops_cancelled",
+            "synchronous_collections",
+            "allocated_bytes",
+            "live_bytes",
+            "heap_bytes",
+            "peak_rss_bytes",
+        ] {
+            assert!(json[name].is_number(), "{name}: {json:#}");
+        }
+        assert!(json["longest_step"]["name"].is_string() && json["longest_step"]["cpu_us"].is_number());
+        assert!(json["task_response_us"]["count"].as_u64() > Some(0));
+        assert!(json["allocated_bytes"].as_u64() > Some(0));
+        assert!(json["counts"].as_object().is_some_and(|c| c.values().any(|n| n.as_u64() > Some(0))));
+        for m in json["mmu"].as_array().unwrap() {
+            assert!(m["window_ms"].is_number());
+            for clock in ["charged", "wall"] {
+                let share = &m[clock];
+                assert!(share.is_null() || share.as_f64().is_some_and(|x| (0.0..=1.0).contains(&x)), "{m}");
+            }
+        }
+    }
+}
+
+#[test]
+fn any_folder_is_indexed_or_skipped_with_its_reason() {
+    let dir = Scratch::new("folder");
+    std::fs::write(dir.0.join("a.txt"), "one two two").unwrap();
+    std::fs::write(dir.0.join("latin.txt"), b"caf\xe9").unwrap();
+    std::fs::write(dir.0.join("image"), b"\0\0\0").unwrap();
+    std::fs::write(dir.0.join("empty"), b"").unwrap();
+    std::os::unix::fs::symlink(&dir.0, dir.0.join("loop")).unwrap();
+    std::fs::create_dir(dir.0.join(".git")).unwrap();
+    let input = dir.0.to_str().unwrap();
+    let json = verified(&["--heap", "8M", "--input", input, "-v"]);
+    let facts = &json["input"];
+    assert_eq!((&facts["files_indexed"], &facts["terms"]), (&2.into(), &3.into()), "{facts}");
+    assert_eq!(facts["files_invalid_utf8"], 1);
+    for why in ["binary", "empty", "symbolic links", "version control directories"] {
+        assert_eq!(facts["files_skipped"][why], 1, "{why}: {facts}");
+    }
+    let out = output(&["run", "--seconds", "0.2", "--heap", "8M", "--input", input, "-v"]);
+    assert!(text(&out.stderr).contains("skipped (binary): ") && text(&out.stderr).contains("/image"));
+}
+
+#[test]
+fn an_empty_folder_ends_at_once_with_a_clear_result() {
+    let dir = Scratch::new("nothing");
+    for mutators in ["1", "2"] {
+        let args = ["run", "--seconds", "3600", "--heap", "8M", "--mutators", mutators, "--input"];
+        let out = output(&[&args[..], &[dir.0.to_str().unwrap()]].concat());
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let summary = text(&out.stdout);
+        assert!(summary.contains("nothing to index") && summary.contains("verified: true"), "{summary}");
+    }
+}
+
+#[test]
+fn a_text_larger_than_the_heap_allows_is_capped_and_still_verified() {
+    let dir = Scratch::new("large");
+    // Every word is new: the worst that an index can meet.
+    for file in 0..4 {
+        let words: String = (0..100_000).map(|i| format!("word{file}x{i}\n")).collect();
+        std::fs::write(dir.0.join(format!("{file}.txt")), words).unwrap();
+    }
+    let json = verified(&["--heap", "8M", "--input", dir.0.to_str().unwrap()]);
+    let facts = &json["input"];
+    assert!(facts["files_cut"].as_u64() > Some(0), "{facts}");
+    assert!(facts["files_skipped"]["over the budget"].as_u64() > Some(0), "{facts}");
+    assert!(facts["terms"].as_u64() > Some(1000), "{facts}");
+}
+
+#[test]
+fn later_settings_win_over_earlier_ones() {
+    let dir = Scratch::new("precedence");
+    std::fs::write(dir.0.join("c.toml"), "heap = '9M'\nwindow = '20ms'\nquantum = '300us'\n").unwrap();
+    let config = dir.path("c.toml");
+    let json = dir.path("out.json");
+    let args = ["run", "--workload", "trees", "--seconds", "0.2", "--config", &config, "--json", &json];
+    let out = metronome(&args)
+        .args(["--quantum", "250us"])
+        .env("METRONOME_QUANTUM", "400us")
+        .env("METRONOME_WINDOW", "30ms")
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let json: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    let get = |name: &str| json["config"][name].as_str().unwrap().to_owned();
+    assert_eq!((get("heap"), get("window"), get("quantum")), ("9M".into(), "30ms".into(), "250us".into()));
+    assert_eq!(get("beat"), "500us");
+}
+
+#[test]
+fn verbose_logs_of_both_generations_are_written() {
+    let dir = Scratch::new("verbose");
+    for (format, mark) in [("2007", "<verbosegc"), ("openj9", "<verbosegc")] {
+        let log = dir.path(format);
+        verified(&["--workload", "trees", "--heap", "8M", "--verbose-gc", &log, "--verbose-format", format]);
+        let written = std::fs::read_to_string(&log).unwrap();
+        assert!(written.contains(mark) && written.trim_end().ends_with("</verbosegc>"), "{format}");
+    }
+}
+
+#[test]
+fn a_straggler_is_named() {
+    // Silent nine tenths of the time, over many cycles: some stop must meet it.
+    let args = ["--workload", "trees", "--heap", "8M", "--straggler", "900", "--seconds", "3"];
+    let json = verified(&args);
+    let named = json["stragglers"].as_array().unwrap().iter().any(|s| s["name"] == "straggler-0");
+    assert!(named && json["stops_cancelled"].as_u64() > Some(0), "{json:#}");
+}
+
+#[test]
+fn bad_input_ends_with_status_2_and_one_line_that_says_what_to_do() {
+    let dir = Scratch::new("bad");
+    let toml = dir.path("bad.toml");
+    std::fs::write(&toml, "heap = '256M'\nbeta = 3\n").unwrap();
+    let (absent, inside) = (dir.path("absent"), dir.path("absent/out"));
+    for (args, word) in [
+        (&["--heap", "fast"][..], "size"),
+        (&["--heap", "1k"], "1M"),
+        (&["--heap", "99999999T"], "range"),
+        (&["--heap"], "value"),
+        (&["--heap", "64M", "--heap", "32M"], "multiple"),
+        (&["--quantum", "500"], "unit"),
+        (&["--quantum", "9ms"], "quantum to at most"),
+        (&["--target-utilization", "100"], "1..=99"),
+        (&["--target-utilization", "-1"], "percentage"),
+        (&["--window", "0ms"], "1ms"),
+        (&["--beat", "50ms"], "beat"),
+        (&["--spread", "wide"], "eager"),
+        (&["--exhaustion", "panic"], "degrade"),
+        (&["--prefault", "perhaps"], "true or false"),
+        (&["--gc-priority", "50"], "alarm-priority"),
+        (&["--seconds", "0"], "0.1"),
+        (&["--seconds", "-3"], "-3"),
+        (&["--seconds", "soon"], "seconds"),
+        (&["--mutators", "0"], "1..=256"),
+        (&["--mutators", "many"], "many"),
+        (&["--max-mutators", "2"], "--max-mutators"),
+        (&["--workload", "chess"], "index"),
+        (&["--workload", "churn", "--live", "1G"], "--heap"),
+        (&["--workload", "trees", "--live", "1G"], "--heap"),
+        (&["--live", "12 parsecs"], "size"),
+        (&["--verbose-format", "2019"], "openj9"),
+        (&["--verbose-gc", &inside, "--workload", "trees"], "verbose-gc"),
+        (&["--json", &inside, "--workload", "trees"], "--json"),
+        (&["--config", &absent], "absent"),
+        (&["--config", &toml], "beat"),
+        (&["--input", &absent], "directory"),
+        (&["--input", &toml], "directory"),
+        (&["--quantm", "1ms"], "--quantum"),
+        (&["stray"], "stray"),
+        (&["--straggler", "5000"], "900"),
+        (&["--seconds", "a\nb"], "seconds"),
+    ] {
+        let out = output(&[&["run"], args].concat());
+        let err = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {err}");
+        assert_eq!(err.trim_end().lines().count(), 1, "{args:?}: {err}");
+        assert!(err.contains(word), "{args:?} should mention {word:?}: {err}");
+        assert!(out.stdout.is_empty(), "{args:?}");
+    }
+    for args in [&[][..], &["fly"], &["--fast"], &["check", "--seconds", "0"], &["options", "x"]] {
+        let out = output(args);
+        assert_eq!((out.status.code(), text(&out.stderr).lines().count()), (Some(2), 1), "{args:?}");
+    }
+    let out = metronome(&["run"]).env("METRONOME_HEEP", "1M").output().unwrap();
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("METRONOME_HEAP"));
+}
+
+#[test]
+fn a_heap_that_is_too_small_ends_with_status_1_and_a_size_that_works() {
+    let args = ["run", "--workload", "churn", "--heap", "4M", "--live", "3800k", "--memory-wait", "100ms"];
+    let out = output(&[&args[..], &["--seconds", "1"]].concat());
+    let err = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{err}");
+    let advice = err
+        .split("set --heap to ")
+        .nth(1)
+        .and_then(|s| s.split(' ').next())
+        .unwrap_or_else(|| panic!("{err}"));
+    assert!(text(&out.stdout).contains("verified: false"));
+    verified(&["--workload", "churn", "--live", "3800k", "--heap", advice]);
+}
+
+#[test]
+fn help_version_options_and_a_closed_pipe() {
+    for args in [&["--help"][..], &["run", "--help"], &["--version"], &["options"], &["check", "--help"]] {
+        let out = output(args);
+        assert!(out.status.success() && out.stderr.is_empty() && !out.stdout.is_empty(), "{args:?}");
+    }
+    assert!(text(&output(&["options"]).stdout).contains("| `target-utilization` |"));
+    for args in [&["options"][..], &["run", "--workload", "trees", "--heap", "8M", "--seconds", "0.2"]] {
+        let mut child = metronome(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // The reader is gone before anything is written.
+        drop(child.stdout.take());
+        let out = child.wait_with_output().unwrap();
+        assert!(out.status.success() && !text(&out.stderr).contains("panicked"), "{}", text(&out.stderr));
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_run_early_with_its_summary() {
+    let args = ["run", "--workload", "trees", "--heap", "16M", "--seconds", "3600", "--json", "-"];
+    let child = metronome(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    // Until it catches the signal: before, it would just end.
+    let status = format!("/proc/{pid}/status");
+    let catches = || {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let mask = text.lines().find_map(|l| l.strip_prefix("SigCgt:\t")).unwrap_or("0").to_owned();
+        u64::from_str_radix(&mask, 16).unwrap_or(0) & 1 << (libc::SIGINT - 1) != 0
+    };
+    while !catches() {
+        std::thread::yield_now();
+    }
+    nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).unwrap();
+    let out = child.wait_with_output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let json: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!((&json["interrupted"], &json["verified"]), (&true.into(), &true.into()));
+}

@@ -1,0 +1,92 @@
+//! A forked child has no collector: it must be told so, and must be able to end.
+
+use metronome_gc::{EnterError, Global, Heap, Payload, Root};
+
+/// Runs `f` in a forked child; its exit code. A child that hangs is killed by its alarm.
+fn in_child(f: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: the child runs `f`, which uses this library and the allocator only (glibc's is usable after a fork), and
+    // ends by `_exit`; `waitpid` gets a valid pointer.
+    unsafe {
+        match libc::fork() {
+            0 => {
+                libc::alarm(60);
+                let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_or(99);
+                libc::_exit(code)
+            }
+            child => {
+                assert!(child > 0, "{}", std::io::Error::last_os_error());
+                let mut status = 0;
+                assert_eq!(libc::waitpid(child, &mut status, 0), child);
+                if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -libc::WTERMSIG(status) }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_child_is_refused_and_can_end() {
+    let heap = Heap::builder().heap_bytes(8 << 20).build().unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|s| {
+        // Other threads of the parent are inside the heap meanwhile, and cycles run.
+        for _ in 0..2 {
+            s.spawn(|| {
+                heap.enter(|m| {
+                    while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                        let _ = m.alloc(Payload(String::from("work")));
+                        m.safepoint();
+                    }
+                });
+            });
+        }
+        let (global, root) = heap.enter(|m| {
+            let text = m.alloc(Payload(String::from("kept"))).unwrap();
+            (Global::new(m, text), Root::new(m, text))
+        });
+        for round in 0..10 {
+            heap.request_cycle();
+            // The child is refused, also in threads of its own; it drops handles and clones; it makes a heap of its own.
+            let code = in_child(|| {
+                if heap.try_enter(|_| ()) != Err(EnterError::Forked) {
+                    return 1;
+                }
+                let (h, g) = (heap.clone(), global.clone());
+                let there = std::thread::spawn(move || {
+                    drop(g);
+                    h.try_enter(|_| ()).err()
+                });
+                if there.join().ok() != Some(Some(EnterError::Forked)) {
+                    return 2;
+                }
+                let own = Heap::builder().heap_bytes(4 << 20).build().unwrap();
+                let collected = own.enter(|m| {
+                    let root = Root::new(m, m.alloc(Payload(7)).unwrap());
+                    m.collect() && root.get(m).0 == 7
+                });
+                if collected { 0 } else { 3 }
+            });
+            assert_eq!(code, 0, "round {round}");
+        }
+        // The parent goes on as if nothing had happened.
+        heap.enter(|m| {
+            assert!(m.collect());
+            assert_eq!((global.get(m).0.as_str(), root.get(m).0.as_str()), ("kept", "kept"));
+        });
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_child_drops_the_last_clone() {
+    let heap = Heap::builder().heap_bytes(4 << 20).build().unwrap();
+    let root = heap.enter(|m| Root::new(m, m.alloc(Payload(String::from("kept"))).unwrap()));
+    let mut both = Some((heap, root));
+    let code = in_child(|| {
+        // No thread to wait for: closing must not hang.
+        drop(both.take());
+        0
+    });
+    assert_eq!(code, 0);
+    let (heap, root) = both.take().unwrap();
+    heap.enter(|m| assert_eq!(root.get(m).0, "kept"));
+}

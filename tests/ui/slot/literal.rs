@@ -1,0 +1,14 @@
+#![forbid(unsafe_code)]
+
+// The fields of a slot are private.
+use metronome_gc::{Slot, Trace};
+
+#[derive(Trace)]
+struct Node {
+    value: u64,
+    next: Slot<Node>,
+}
+
+fn main() {
+    let slot: Slot<Node> = Slot { cell: Default::default(), _type: std::marker::PhantomData };
+}
