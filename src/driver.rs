@@ -367,12 +367,16 @@ impl Driver {
         let work_budget = budget_ns.saturating_sub(self.margin_ns);
         let stop_budget = s.stop_budget_ns().min(work_budget);
         let mut boosted = self.boosted.take();
+        let running = || s.records().find(|r| r.state() == MutatorState::Running).map(|r| r.index);
+        let mut suspect = None;
         let mut help = || {
+            suspect = running();
             if let Some(b) = &mut boosted {
                 b.boost(s);
             }
         };
-        let nudge: Option<(u64, &mut dyn FnMut())> = Some((start_ns.saturating_add(PATIENCE_NS), &mut help));
+        let patience = PATIENCE_NS.min(stop_budget / 2);
+        let nudge: Option<(u64, &mut dyn FnMut())> = Some((start_ns.saturating_add(patience), &mut help));
         let stopped = Stopped::try_new(s, Some(start_ns.saturating_add(stop_budget)), self.spin, nudge);
         if let Some(b) = &mut boosted {
             b.restore();
@@ -385,13 +389,13 @@ impl Driver {
                 let charged = self.scheduler.record(start_ns, end_ns);
                 self.cycle.collector_ns += charged;
                 self.cycle.other_ns += charged;
-                let record = s.records().find(|r| r.state() == MutatorState::Running);
                 self.events.emit(Event::StopCancelled {
                     ns: end_ns,
                     waited_ns: end_ns.saturating_sub(start_ns),
                     budget_ns: stop_budget,
                     running: cancelled.running,
-                    record: record.map_or(u32::MAX, |r| r.index),
+                    // It may have arrived in the meantime; then it is the one that was late before.
+                    record: running().or(suspect).unwrap_or(u32::MAX),
                 });
                 return;
             }

@@ -139,7 +139,10 @@ pub(crate) struct Drain {
 
 /// A ring for `records` events, allocated now.
 pub(crate) fn ring(records: usize) -> (Recorder, Drain) {
-    let (producer, consumer) = rtrb::RingBuffer::new(records);
+    let (mut producer, mut consumer) = rtrb::RingBuffer::new(records);
+    // Filled once, so that its pages are touched now and not in a quantum.
+    while producer.push(Event::ClockStep { ns: 0 }).is_ok() {}
+    while consumer.pop().is_ok() {}
     let lost = Arc::new(AtomicU64::new(0));
     (Recorder { ring: producer, lost: Arc::clone(&lost) }, Drain { ring: consumer, lost })
 }

@@ -51,7 +51,8 @@ unsafe impl Send for MarkQueue {}
 impl MarkQueue {
     /// A queue with room for `entries` objects, allocated now.
     pub(crate) fn new(entries: usize) -> MarkQueue {
-        let empty = Entry { cell: std::ptr::null_mut(), position: 0 };
+        // Not zero, so that the pages are touched now and not in a quantum.
+        let empty = Entry { cell: std::ptr::null_mut(), position: usize::MAX };
         MarkQueue {
             stack: vec![empty; entries.max(2)].into_boxed_slice(),
             top: 0,

@@ -352,8 +352,7 @@ mod broken {
             *asleep.lock().unwrap() = false;
         }
         mutator.join().unwrap();
-        let left = *asleep.lock().unwrap();
-        left
+        *asleep.lock().unwrap()
     }
 
     /// The release looks for sleepers before it changes the word that they sleep on: one that comes in between
