@@ -81,6 +81,8 @@ pub(crate) struct Driver {
     /// Part of a quantum kept for its last step and for waking the mutators, learned within bounds.
     margin_ns: u64,
     boosted: Option<Boosted>,
+    /// When the last mutator had run on after the previous quantum, if that is known yet.
+    resumed_ns: Option<u64>,
     last_cycle_ns: u64,
     /// Collector time of the last cycle.
     last_collector_ns: u64,
@@ -131,6 +133,7 @@ impl Driver {
             out_of_memory_seen: 0,
             due_ns: now,
             margin_ns: margin,
+            resumed_ns: None,
             boosted: (fifo && shared.config.boost).then(|| Boosted::new(shared.config.gc_priority)).flatten(),
             last_cycle_ns: now,
             last_collector_ns: 0,
@@ -360,7 +363,9 @@ impl Driver {
         let shared = Arc::clone(&self.shared);
         let s = &*shared;
         // Relaxed: a report; a mutator that resumes late is counted with the next quantum.
-        let previous_resumed_ns = s.resumed_ns.swap(0, Relaxed);
+        // The first look after a quantum tells when its last mutator had run on; later ones are about cancelled stops.
+        let resumed = s.resumed_ns.swap(0, Relaxed);
+        self.resumed_ns.get_or_insert(resumed);
         let free_before = s.space.heap_bytes().saturating_sub(s.space.used_bytes());
         let start_ns = s.clock.now();
         // A stop may use up the quantum, but not more.
@@ -429,6 +434,7 @@ impl Driver {
         let cpu_ns = thread_cpu_ns().saturating_sub(cpu_start);
         self.scheduler.record(start_ns, end_ns);
         let stop_ns = work_start.saturating_sub(start_ns);
+        let previous_resumed_ns = self.resumed_ns.take().unwrap_or(0);
         // The CPU clock is read just outside the wall clock's stretch; a quantum is never charged more than it took.
         let charged_ns = (stop_ns.min(stop_budget) + cpu_ns).min(end_ns.saturating_sub(start_ns));
         self.cycle.quanta += 1;

@@ -20,7 +20,9 @@ const EDGES: &[(&str, &str)] = &[
 ];
 
 /// Dependencies within the workspace of tests, examples and benches only.
-const DEV_EDGES: &[(&str, &str)] = &[];
+const DEV_EDGES: &[(&str, &str)] =
+    // Themselves, with the feature `hooks`.
+    &[("metronome-arraylet", "metronome-arraylet"), ("metronome-gc", "metronome-gc")];
 
 /// Crates without any `unsafe`.
 const NO_UNSAFE: &[&str] =

@@ -29,7 +29,9 @@ fn sizes() {
         let t = std::time::Instant::now();
         let o = checker::search(&Model { scope, rules: Rules::ALL, strict: true }, 3_000_000);
         println!("{scope}: {} states {} steps depth {} {:?}", o.states, o.steps, o.depth, t.elapsed());
-        if let Some(t) = o.counter_example { println!("{t}"); }
+        if let Some(t) = o.counter_example {
+            println!("{t}");
+        }
     }
     let _ = Rules::without(Rule::BlackInMark);
 }

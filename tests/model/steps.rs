@@ -290,8 +290,7 @@ impl Model {
             Step::Alloc { m, o, value } => {
                 shade_if(&mut s, new(Rule::InitialiserShadesNew, m), value);
                 let me = &mut s.mutators[m];
-                let black =
-                    if self.scope.runs { me.run_black } else { self.rules.allocates_black(phase) };
+                let black = if self.scope.runs { me.run_black } else { self.rules.allocates_black(phase) };
                 (me.run, me.run_black) = (0, false);
                 me.locals |= bit(o);
                 s.objects[o].colour = if black { Colour::Black } else { Colour::White };
@@ -527,9 +526,13 @@ impl fmt::Display for Step {
         const _: () = assert!(ENTRIES == 2 && SLOTS == 2);
         match *self {
             Step::Load { m, o, k } => write!(f, "M{m} loads {}.{k}", name(o)),
-            Step::Store { m, o, k, value } => write!(f, "M{m} stores {}.{k} = {}", name(o), value_name(value)),
+            Step::Store { m, o, k, value } => {
+                write!(f, "M{m} stores {}.{k} = {}", name(o), value_name(value))
+            }
             Step::TakeRun { m, o } => write!(f, "M{m} reserves cell {}", name(o)),
-            Step::Alloc { m, o, value } => write!(f, "M{m} allocates {} {{ {} }}", name(o), value_name(value)),
+            Step::Alloc { m, o, value } => {
+                write!(f, "M{m} allocates {} {{ {} }}", name(o), value_name(value))
+            }
             Step::RootNew { m, o, e } => write!(f, "M{m} roots {} in its entry {e}", name(o)),
             Step::RootGet { m, e } => write!(f, "M{m} gets its root {e}"),
             Step::RootDuplicate { m, e, to } => write!(f, "M{m} duplicates its root {e} into entry {to}"),
@@ -566,7 +569,9 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Violation::Lost { o } => write!(f, "{} is swept while a local or a handle reaches it", name(o)),
-            Violation::WeakYieldsSwept { o } => write!(f, "{} is swept while a weak reference yields it", name(o)),
+            Violation::WeakYieldsSwept { o } => {
+                write!(f, "{} is swept while a weak reference yields it", name(o))
+            }
             Violation::MarkedToUnmarked { o } => write!(f, "a marked object refers to {}, unmarked", name(o)),
             Violation::ReachedUnmarked => write!(f, "an unmarked object is reached when marking ends"),
             Violation::Kept { o } => write!(f, "{} was garbage for a whole cycle and was not freed", name(o)),

@@ -332,7 +332,8 @@ fn lost_marks_are_found() {
         });
         heap.run_until(Phase::Weak);
         let found: Vec<_> = heap.violations().iter().map(|v| v.invariant).collect();
-        let wanted = if leaf { &["INV-LEAF-MARKED"][..] } else { &["INV-MARK-COMPLETE", "INV-NO-BLACK-TO-WHITE"] };
+        let wanted =
+            if leaf { &["INV-LEAF-MARKED"][..] } else { &["INV-MARK-COMPLETE", "INV-NO-BLACK-TO-WHITE"] };
         assert_eq!(found, wanted);
     }
 }

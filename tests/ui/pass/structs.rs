@@ -29,7 +29,7 @@ struct Lists {
     text: Slot<Payload<String>>,
 }
 
-fn length(m: &Mutator<'_>, mut at: Option<Gc<'_, Node>>) -> usize {
+fn length<'m>(m: &'m Mutator<'_>, mut at: Option<Gc<'m, Node>>) -> usize {
     let mut n = 0;
     while let Some(node) = at {
         n += 1;
