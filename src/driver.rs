@@ -477,6 +477,7 @@ impl Driver {
                 free_before,
                 free_after: free_bytes,
                 weak_cleared,
+                requested_bytes: s.failed_bytes.load(Relaxed),
             });
         }
         match progress {

@@ -77,6 +77,7 @@ pub(crate) enum Event {
         free_before: u64,
         free_after: u64,
         weak_cleared: u64,
+        requested_bytes: u64,
     },
     StopCancelled {
         ns: u64,

@@ -263,6 +263,10 @@ impl<'h> Mutator<'h> {
         if s.config.exhaustion == crate::config::Exhaustion::Fail {
             return Err(AllocError::exhausted(s, bytes));
         }
+        if bytes > 1 {
+            // Relaxed: for reports.
+            s.failed_bytes.store(bytes, Relaxed);
+        }
         let target = s.request_cycle();
         let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
         self.stop_running();
@@ -437,6 +441,7 @@ impl<'h> Mutator<'h> {
         // Relaxed: a note to this thread's own next safepoint; a counter.
         r.starved.store(true, Relaxed);
         s.failed_allocations.fetch_add(1, Relaxed);
+        s.failed_bytes.store(bytes as u64, Relaxed);
         s.wake_collector();
         AllocError::exhausted(s, bytes as u64)
     }

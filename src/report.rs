@@ -448,12 +448,14 @@ impl Reporter {
                 free_before,
                 free_after,
                 weak_cleared,
+                requested_bytes,
             } => {
                 state.sums.synchronous_collections += 1;
                 let facts = SyncGcFacts {
                     start_ns,
                     end_ns,
                     reason: SyncReason::OutOfMemory,
+                    requested_bytes,
                     free_before_bytes: free_before,
                     free_after_bytes: free_after,
                     exclusive_access_ns: stop_ns,

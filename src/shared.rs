@@ -199,6 +199,8 @@ pub(crate) struct Shared {
     pub(crate) reaped: AtomicU64,
     pub(crate) reaper_panics: AtomicU64,
     pub(crate) failed_allocations: AtomicU64,
+    /// Bytes that the last failed allocation asked for.
+    pub(crate) failed_bytes: AtomicU64,
     /// Waits for memory that ended without it.
     pub(crate) out_of_memory: AtomicU64,
     pub(crate) barrier_spills: AtomicU64,
@@ -249,6 +251,7 @@ impl Shared {
             reaped: AtomicU64::new(0),
             reaper_panics: AtomicU64::new(0),
             failed_allocations: AtomicU64::new(0),
+            failed_bytes: AtomicU64::new(0),
             out_of_memory: AtomicU64::new(0),
             barrier_spills: AtomicU64::new(0),
             fork_generation: crate::fork::generation(),
