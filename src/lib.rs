@@ -27,6 +27,7 @@ mod heap;
 mod hooks;
 #[allow(unsafe_code)]
 mod mark;
+mod meter;
 #[allow(unsafe_code)]
 mod mutator;
 #[allow(unsafe_code)]
@@ -35,6 +36,7 @@ mod reaper;
 mod report;
 #[allow(unsafe_code)]
 mod shared;
+mod stats;
 #[allow(unsafe_code)]
 mod sync;
 #[allow(unsafe_code)]
@@ -58,7 +60,7 @@ pub use handle::{Global, Root, Weak};
 pub use heap::{Glance, Heap, HeapBuilder};
 pub use metronome_derive::Trace;
 pub use mutator::Mutator;
-pub use report::{Distribution, Mmu, Predicted, Stats};
+pub use stats::{Distribution, Mmu, Predicted, Stats};
 pub use trace::{Init, Payload, Trace, Tracer};
 pub use verify::Violation;
 

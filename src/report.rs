@@ -7,6 +7,7 @@ use crate::config::VerboseFormat;
 use crate::error::BuildError;
 use crate::events::{CycleEnd, Drain, Event, Quantum};
 use crate::shared::Shared;
+use crate::stats::{Distribution, Mmu, Predicted, Stats};
 use hdrhistogram::Histogram;
 use metronome_alarm::AlarmSummary;
 use metronome_barrier::Phase;
@@ -25,143 +26,6 @@ const MMU_WINDOWS_NS: [u64; 3] = [1_000_000, 10_000_000, 100_000_000];
 const DRAIN_EVERY: Duration = Duration::from_millis(50);
 /// Stragglers kept by name.
 const NAMES_MAX: usize = 64;
-
-/// A distribution of times in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Distribution {
-    /// Number of values.
-    pub count: u64,
-    /// Half of the values are at most this.
-    pub p50: u64,
-    /// 99 % of the values are at most this.
-    pub p99: u64,
-    /// 99.9 % of the values are at most this.
-    pub p999: u64,
-    /// The largest value.
-    pub max: u64,
-}
-
-impl Distribution {
-    fn of(h: &Histogram<u64>) -> Distribution {
-        if h.is_empty() {
-            return Distribution::default();
-        }
-        let at = |q| h.value_at_quantile(q).min(h.max());
-        Distribution { count: h.len(), p50: at(0.5), p99: at(0.99), p999: at(0.999), max: h.max() }
-    }
-}
-
-/// Minimum mutator utilization of one window length, in parts per million; `None` while the run is shorter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mmu {
-    /// Length of the window.
-    pub window_ns: u64,
-    /// Without what the system took from the collector's thread.
-    pub charged_ppm: Option<u32>,
-    /// With everything, up to the last mutator's resumption.
-    pub wall_ppm: Option<u32>,
-}
-
-/// What a collector did so far.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct Stats {
-    /// Time since the heap was made.
-    pub elapsed_ns: u64,
-    /// Cycles completed.
-    pub cycles: u64,
-    /// Quanta run.
-    pub quanta: u64,
-    /// Wall time from a stop request to the last mutator's resumption.
-    pub pause_ns: Distribution,
-    /// CPU time of the collector's work in a quantum.
-    pub quantum_cpu_ns: Distribution,
-    /// Charged time of a quantum: time to stop (up to the stop budget) plus CPU time.
-    pub quantum_charged_ns: Distribution,
-    /// From a stop request until no mutator ran.
-    pub time_to_stop_ns: Distribution,
-    /// From the release until the last mutator ran on.
-    pub resume_ns: Distribution,
-    /// How late the collector thread came for a quantum.
-    pub wakeup_ns: Distribution,
-    /// Time that the system took from the collector's thread in quanta: wall time less CPU time of the work.
-    pub system_took_ns: u64,
-    /// Work steps.
-    pub steps: u64,
-    /// Most that a quantum's charged time exceeded its budget by.
-    pub over_budget_ns: u64,
-    /// Minimum mutator utilization at 1, 10 and 100 ms and at the configured window.
-    pub mmu: Vec<Mmu>,
-    /// The configured window.
-    pub window_ns: u64,
-    /// The configured target, in parts per million.
-    pub target_ppm: u32,
-    /// Windows (ending where a pause ends) in which the collector, charged, broke the target.
-    pub violations: u64,
-    /// The same in wall time, with what the system took.
-    pub violations_wall: u64,
-    /// Stops given up because a mutator did not arrive.
-    pub stops_cancelled: u64,
-    /// Mutators that did not arrive or held up a cycle: name and how often.
-    pub stragglers: Vec<(String, u64)>,
-    /// Synchronous collections.
-    pub synchronous_collections: u64,
-    /// Times the collector left its plan, and the last reason.
-    pub departures: u64,
-    /// The last departure's reason.
-    pub last_departure: Option<&'static str>,
-    /// Wall time of work steps, with whatever interrupted them.
-    pub step_ns: Distribution,
-    /// The step that took longest, by CPU time (in which most systems count interrupts too).
-    pub longest_step: &'static str,
-    /// Its CPU time.
-    pub longest_step_ns: u64,
-    /// Bytes allocated since the heap was made.
-    pub allocated_bytes: u64,
-    /// Bytes kept by the last cycle.
-    pub live_bytes: u64,
-    /// Bytes in use now.
-    pub used_bytes: u64,
-    /// Size of the heap.
-    pub heap_bytes: u64,
-    /// Objects whose drop glue has run.
-    pub reaped: u64,
-    /// Drop glue that panicked.
-    pub reaper_panics: u64,
-    /// Weak references cleared.
-    pub weak_cleared: u64,
-    /// Allocations that failed at first.
-    pub failed_allocations: u64,
-    /// Waits for memory that ended without it.
-    pub out_of_memory: u64,
-    /// Events lost because the ring was full.
-    pub lost_events: u64,
-    /// Collector time of all cycles (charged).
-    pub collector_ns: u64,
-    /// Predicted against actual of the last cycle: collector time, allocation.
-    pub last_prediction: Option<Predicted>,
-    /// Ticks of the alarm, grid points missed, and lateness.
-    pub alarm_ticks: u64,
-    /// Grid points that got no tick.
-    pub alarm_missed: u64,
-    /// Lateness of ticks.
-    pub alarm_lateness_ns: Distribution,
-    /// Output of the verbose log that was lost, in words, if any.
-    pub log_error: Option<String>,
-}
-
-/// A cycle's prediction and what came of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Predicted {
-    /// Collector time predicted.
-    pub collector_ns: u64,
-    /// Collector time used.
-    pub actual_collector_ns: u64,
-    /// Allocation predicted.
-    pub allocated_bytes: u64,
-    /// Allocation that happened.
-    pub actual_allocated_bytes: u64,
-}
 
 struct Trackers {
     charged: MmuTracker,
@@ -529,21 +393,6 @@ impl Reporter {
                 state.write(|log| log.clock_error(ns, &facts));
             }
         }
-    }
-}
-
-impl From<metronome_alarm::LatenessSnapshot> for Distribution {
-    fn from(l: metronome_alarm::LatenessSnapshot) -> Distribution {
-        Distribution { count: l.count, p50: l.p50, p99: l.p99, p999: l.p999, max: l.max }
-    }
-}
-
-impl Stats {
-    fn alarm(&mut self, a: &AlarmSummary) {
-        let l = a.lateness;
-        self.alarm_ticks = a.ticks;
-        self.alarm_missed = l.missed;
-        self.alarm_lateness_ns = l.into();
     }
 }
 

@@ -1,0 +1,55 @@
+//! Measuring the steps of a quantum.
+
+use crate::collector::StepName;
+use metronome_alarm::thread_cpu_ns;
+use metronome_barrier::Phase;
+
+/// A step longer than this is measured in CPU time too, to tell the collector's work from a preemption.
+const SUSPICIOUS_NS: u64 = 5_000;
+
+/// Which of mark, sweep, other a step's time belongs to.
+pub(crate) fn bucket(phase: Phase) -> usize {
+    match phase {
+        Phase::Snapshot | Phase::Mark => 0,
+        Phase::Sweep => 1,
+        Phase::Idle | Phase::Weak => 2,
+    }
+}
+
+/// Finds the longest step of a quantum, in CPU time where wall time alone would blame the collector for a
+/// preemption.
+pub(crate) struct StepMeter {
+    /// CPU clock and wall clock at the last reading of the CPU clock.
+    cpu_ns: u64,
+    wall_ns: u64,
+    pub(crate) steps: u32,
+    pub(crate) longest: StepName,
+    pub(crate) longest_ns: u64,
+}
+
+impl StepMeter {
+    pub(crate) fn new(cpu_ns: u64, wall_ns: u64) -> StepMeter {
+        StepMeter { cpu_ns, wall_ns, steps: 0, longest: StepName::Arm, longest_ns: 0 }
+    }
+
+    /// A step ran from `from` to `to`. Reads the CPU clock (about half a microsecond) only when the step looks
+    /// longer than any before and longer than [`SUSPICIOUS_NS`].
+    #[inline]
+    pub(crate) fn step(&mut self, name: StepName, from: u64, to: u64) {
+        self.steps += 1;
+        let mut ns = to.saturating_sub(from);
+        if ns <= self.longest_ns {
+            return;
+        }
+        if ns > SUSPICIOUS_NS {
+            let cpu = thread_cpu_ns();
+            // The steps since the last reading took at most their wall time; the rest was this step's.
+            let since = cpu.saturating_sub(self.cpu_ns).saturating_sub(from.saturating_sub(self.wall_ns));
+            ns = ns.min(since.max(1));
+            (self.cpu_ns, self.wall_ns) = (cpu, to);
+        }
+        if ns > self.longest_ns {
+            (self.longest, self.longest_ns) = (name, ns);
+        }
+    }
+}
