@@ -177,11 +177,6 @@ impl Collector {
         }
     }
 
-    #[cfg(any(test, feature = "hooks"))]
-    pub(crate) fn is_idle(&self) -> bool {
-        matches!(self.work, Work::Idle)
-    }
-
     /// Must be called at the start of each stop: what was flushed in an earlier one may have filled again.
     pub(crate) fn begin_stop(&mut self, _: &Stopped<'_>) {
         if let Work::Marking(m) = &mut self.work {

@@ -476,6 +476,7 @@ impl Driver {
                 free_before,
                 free_after: free_bytes,
                 weak_cleared,
+                // Relaxed: a report.
                 requested_bytes: s.failed_bytes.load(Relaxed),
             });
         }

@@ -1,3 +1,4 @@
+//! The basics: what is reachable lives, what is not goes, arrays of all sizes.
 #![forbid(unsafe_code)]
 use metronome_gc::{Gc, GcArray, Global, Heap, Mutator, Payload, Root, Slot, Trace, Weak};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

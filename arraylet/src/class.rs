@@ -137,7 +137,7 @@ mod tests {
             assert_eq!(Class::of_dynamic(bytes), Class::of(bytes, 8), "{bytes}");
             for align in [1, 8, 16, 64, 128] {
                 let c = Class::of(bytes, align).unwrap();
-                assert!(c.size() >= bytes && c.size() % align == 0);
+                assert!(c.size() >= bytes && c.size().is_multiple_of(align));
             }
         }
         assert_eq!(Class::of_dynamic(CELL_MAX + 1), None);

@@ -21,7 +21,11 @@ enum Op {
     Flush(u8),
     /// A whole cycle: keep one object in how many; what mutators allocate between its steps, if anything; which
     /// mutator stays stopped, so that its cursors are flushed late.
-    Cycle { keep_one_in: u8, between: Option<u8>, stopped: Option<Stopped> },
+    Cycle {
+        keep_one_in: u8,
+        between: Option<u8>,
+        stopped: Option<Stopped>,
+    },
     /// The reaper takes this many batches.
     Reap(u8),
 }

@@ -56,6 +56,34 @@ pub(crate) enum Rule {
     SweptRegionsOnly,
 }
 
+impl Rule {
+    pub(crate) const ALL: &[Rule] = &[
+        Rule::StoreShadesRemoved,
+        Rule::StoreShadesNew,
+        Rule::InitialiserShadesNew,
+        Rule::GlobalNewShades,
+        Rule::RootGetShades,
+        Rule::RootDuplicateShades,
+        Rule::GlobalGetShades,
+        Rule::GlobalClonesShareEntry,
+        Rule::UpgradeShades,
+        Rule::UpgradeRefusesUnmarked,
+        Rule::WeakClearedBeforeSweep,
+        Rule::BlackInSnapshot,
+        Rule::BlackInMark,
+        Rule::BlackInWeak,
+        Rule::WhiteInSweep,
+        Rule::PassAtSafepointOnly,
+        Rule::InsertionUntilAllPassed,
+        Rule::EndWaitsForTables,
+        Rule::EndWaitsForGlobals,
+        Rule::EndWaitsForGrey,
+        Rule::RunsFlushedAtArming,
+        Rule::RunsFlushedAtSweep,
+        Rule::SweptRegionsOnly,
+    ];
+}
+
 /// The rules in force: all, or all but one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rules {

@@ -211,7 +211,7 @@ impl State {
     }
 
     /// The state as a number.
-    fn encode(mut self, scope: &Scope) -> u128 {
+    pub(crate) fn encode(mut self, scope: &Scope) -> u128 {
         let (mut key, mut width) = (0u128, 0);
         self.fields(scope, &mut |v, bits| {
             debug_assert!(u32::from(v) < 1 << bits);

@@ -12,13 +12,12 @@
 //! store of what is there already and a failed exchange could only shade more.
 
 use crate::rules::{Rule, Rules, Scope};
-use crate::state::{Colour, ENTRIES, Entry, Place, Ref, SLOTS, Set, State, bit, members, set_of};
+use crate::state::{Colour, Entry, Place, Ref, SLOTS, Set, State, bit, members, set_of};
 use metronome_barrier::Phase;
 use std::fmt;
 
 /// One step; `m` is a mutator, `o` an object, `k` a slot, `e` an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub(crate) enum Step {
     Load { m: usize, o: usize, k: usize },
     Store { m: usize, o: usize, k: usize, value: Ref },
@@ -243,9 +242,6 @@ impl Model {
                     && may(Rule::EndWaitsForGrey, !(0..scope.objects).any(|o| grey(&o)))
                 {
                     out.push(Step::EndMarking);
-                }
-                if out.len() == first && !all_passed {
-                    return;
                 }
             }
             Phase::Weak => {
@@ -494,6 +490,9 @@ fn flush_runs(s: &mut State) {
 }
 
 impl Step {
+    /// How many kinds there are.
+    pub(crate) const KINDS: usize = 32;
+
     /// Whether the collector takes it, with all mutators stopped.
     pub(crate) fn is_collectors(&self) -> bool {
         use Step::*;
@@ -523,7 +522,6 @@ fn value_name(r: Ref) -> String {
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const _: () = assert!(ENTRIES == 2 && SLOTS == 2);
         match *self {
             Step::Load { m, o, k } => write!(f, "M{m} loads {}.{k}", name(o)),
             Step::Store { m, o, k, value } => {

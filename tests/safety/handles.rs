@@ -22,7 +22,7 @@ fn a_thread_ends_with_handles() {
                 KEPT.with_borrow_mut(|k| k.push(Root::new(m, lone)));
                 (Global::new(m, list(m, 100)), Weak::new(m, lone))
             });
-            heap.enter(|m| collect(m));
+            heap.enter(collect);
             out
         });
         thread.join().unwrap()
@@ -72,7 +72,7 @@ fn a_thread_local_destructor_enters() {
     let outcomes = OUTCOMES.lock().unwrap();
     assert_eq!(outcomes.len(), 2);
     assert!(outcomes.iter().all(|o| matches!(o, Ok(4) | Err(EnterError::ThreadEnding))), "{outcomes:?}");
-    heap.enter(|m| collect(m));
+    heap.enter(collect);
 }
 
 #[test]

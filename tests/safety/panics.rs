@@ -49,8 +49,8 @@ fn inside_blocking_and_caught_outside() {
         let message = panic_of(|| heap.enter(|m| m.blocking(|| other.enter(|_| panic!("deep inside")))));
         assert_eq!(message, "deep inside");
         // Both heaps were left.
-        heap.enter(|m| collect(m));
-        other.enter(|m| collect(m));
+        heap.enter(collect);
+        other.enter(collect);
     }
 }
 

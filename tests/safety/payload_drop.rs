@@ -235,7 +235,7 @@ fn runs_once_at_the_end_of_the_heap() {
         }
         handles
     });
-    heap.enter(|m| collect(m));
+    heap.enter(collect);
     drop(heap);
     assert_eq!(dropped.load(Relaxed), 10_000);
     drop(handles);
