@@ -116,6 +116,9 @@ unsafe fn element_ptr<E>(cell: *mut u8, i: usize) -> *mut E {
         let tail = tail_offset(top_entries(full, depth), align_of::<E>());
         // SAFETY: elements from `full * per_leaf` on lie in the spine's tail.
         unsafe { cell.add(tail).cast::<E>().add(i - full * if depth == 0 { 0 } else { per_leaf }) }
+    } else if depth == 1 {
+        // SAFETY: the spine's table points to leaf `k`, which holds `per_leaf` elements.
+        unsafe { (*cell.add(TABLE_OFFSET).cast::<*mut u8>().add(k)).cast::<E>().add(i % per_leaf) }
     } else {
         // SAFETY: leaf `k` exists and holds `per_leaf` elements.
         unsafe { (*leaf_entry(cell, k, depth, |_| {})).cast::<E>().add(i % per_leaf) }

@@ -17,7 +17,7 @@
 //!
 //! # Running it
 //! `cargo test --test model -- --nocapture` prints sizes and counter-examples; `METRONOME_MODEL=full` adds scopes of
-//! up to ten million states (minutes, and better with `--release`).
+//! up to some million states (ten minutes with `--release`).
 //!
 //! # What it does not show
 //! More objects or mutators than its scopes have; memory ordering (see the loom tests); finalizers.
@@ -31,6 +31,8 @@ mod rules;
 mod state;
 #[path = "model/steps.rs"]
 mod steps;
+#[path = "model/text.rs"]
+mod text;
 
 use checker::{Outcome, search};
 use metronome_barrier::Phase;

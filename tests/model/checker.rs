@@ -1,7 +1,8 @@
 //! Breadth-first search: every state of a model once, nearest first, so that a counter-example is a shortest one.
 
 use crate::state::{Colour, OBJECTS, Set, State, members, namings};
-use crate::steps::{Model, Step, Violation, name};
+use crate::steps::{Model, Step, Violation};
+use crate::text::name;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
