@@ -39,7 +39,8 @@ pub use options::{OPTIONS, OptionKind, OptionSpec};
 pub const ENV_PREFIX: &str = "METRONOME_";
 
 /// Variables with the prefix that belong to others: the seed of randomised tests and the choice of verifiers.
-pub const FOREIGN_VARIABLES: &[&str] = &["METRONOME_SEED", "METRONOME_VERIFY"];
+pub const FOREIGN_VARIABLES: &[&str] =
+    &["METRONOME_SEED", "METRONOME_VERIFY", "METRONOME_PROGRAMS", "METRONOME_MODEL"];
 
 /// Size of a heap region in bytes.
 const REGION_BYTES: u64 = 64 << 10;

@@ -532,7 +532,7 @@ impl Driver {
         }));
     }
 
-    /// A violation means that the heap cannot be trusted: outside tests the process ends.
+    /// A violation means that the heap cannot be trusted: the process ends.
     fn check_violations(&mut self) {
         if self.collector.violations.is_empty() {
             return;
