@@ -15,6 +15,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Mutators boosted at once; more wait for their turn as usual.
 const MAX: usize = 64;
+/// Records looked at in a stop: the bound of this help.
+pub(crate) const LOOK_AT: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
 struct Saved {
@@ -45,7 +47,7 @@ impl Boosted {
 
     /// Boosts the mutators that still run. Two system calls for each; reads each record once.
     pub(crate) fn boost(&mut self, shared: &Shared) {
-        for r in shared.records() {
+        for r in shared.records().take(LOOK_AT) {
             if self.len == MAX {
                 return;
             }
@@ -84,7 +86,7 @@ fn raise(thread: i32, priority: i32) -> Option<Saved> {
             return None;
         }
         let plain = policy & !libc::SCHED_RESET_ON_FORK;
-        if plain == libc::SCHED_FIFO || plain == libc::SCHED_RR {
+        if ![libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE].contains(&plain) {
             return None;
         }
         let mut high = param;

@@ -136,8 +136,6 @@ struct Marking {
     entries: Option<u32>,
     global: u32,
     globals: u32,
-    /// Logs flushed in the current stop.
-    flushed: usize,
 }
 
 /// Counts of the current (or last) cycle.
@@ -174,13 +172,6 @@ impl Collector {
             counts: CycleCounts::default(),
             verify: false,
             violations: Vec::new(),
-        }
-    }
-
-    /// Must be called at the start of each stop: what was flushed in an earlier one may have filled again.
-    pub(crate) fn begin_stop(&mut self, _: &Stopped<'_>) {
-        if let Work::Marking(m) = &mut self.work {
-            m.flushed = 0;
         }
     }
 
@@ -258,8 +249,7 @@ impl Collector {
         if m.passed < m.mutators {
             return (StepName::Pass, Progress::Blocked { record: m.passed });
         }
-        if m.flushed < s.records_len() {
-            m.flush(s);
+        if flush(s) {
             return (StepName::Flush, Progress::More);
         }
         (StepName::Terminate, self.terminate(stopped))
@@ -372,18 +362,17 @@ impl Marking {
             (self.entry, self.entries) = (0, None);
         }
     }
+}
 
-    /// Takes what mutators have logged but not handed over.
-    fn flush(&mut self, s: &Shared) {
-        let end = s.records_len().min(self.flushed + RECORD_CHUNK);
-        for i in self.flushed..end {
-            let Some(r) = s.record(i) else { continue };
-            if fault!(s, NoLogFlush) {
-                continue;
-            }
-            // SAFETY: the world is stopped, so the mutator does not touch its local state (INV-STOP-EXCLUSIVE).
-            unsafe { (*r.local.get()).log.flush(&s.logs) };
-        }
-        self.flushed = end;
+/// Takes what some mutators have logged but not handed over; false when nobody has anything.
+fn flush(s: &Shared) -> bool {
+    if fault!(s, NoLogFlush) {
+        return false;
     }
+    for n in 0..RECORD_CHUNK {
+        let Some(r) = s.next_logging() else { return n > 0 };
+        // SAFETY: the world is stopped, so the mutator does not touch its local state (INV-STOP-EXCLUSIVE).
+        unsafe { (*r.local.get()).log.flush(&s.logs) };
+    }
+    true
 }

@@ -31,6 +31,8 @@ const IDLE_SAMPLE_NS: u64 = 10_000_000;
 /// A mutator that holds up a cycle this long without a safepoint is named.
 const OVERDUE_NS: u64 = 250_000_000;
 
+/// The break after a cancelled stop is a beat, doubled with each further one up to 2^6 beats.
+const BACK_OFF_MAX: u32 = 6;
 /// A stop that lasts longer than this helps those who have not arrived.
 const PATIENCE_NS: u64 = 40_000;
 
@@ -75,7 +77,12 @@ pub(crate) struct Driver {
     triggered: bool,
     sample: (u64, u64),
     failed_seen: u64,
-    out_of_memory_seen: u64,
+    /// Stops cancelled one after the other.
+    cancelled: u32,
+    /// No stop is tried before this time.
+    not_before_ns: u64,
+    /// Bytes allocated when the last cycle ended.
+    allocated_at_end: u64,
     due_ns: u64,
     /// Part of a quantum kept for its last step and for waking the mutators, learned within bounds.
     margin_ns: u64,
@@ -129,7 +136,9 @@ impl Driver {
             triggered: false,
             sample: (now, 0),
             failed_seen: 0,
-            out_of_memory_seen: 0,
+            cancelled: 0,
+            not_before_ns: 0,
+            allocated_at_end: 0,
             due_ns: now,
             margin_ns: margin,
             resumed_ns: None,
@@ -187,6 +196,12 @@ impl Driver {
             self.blocked = None;
             self.due_ns = now;
         }
+        if now < self.not_before_ns {
+            self.due_ns = self.not_before_ns;
+            // Relaxed: a hint for the alarm.
+            self.shared.next_start_ns.store(self.not_before_ns, Relaxed);
+            return Round::Sleep(Some(self.not_before_ns));
+        }
         self.set_allowance(now, waiting);
         match self.scheduler.decide(now) {
             Decision::Run { budget_ns } => {
@@ -212,15 +227,10 @@ impl Driver {
         self.sample = (now, allocated.max(before));
         self.publish_trigger();
         // Relaxed, here and below: counters for reports.
-        let failed = self.shared.failed_allocations.load(Relaxed);
-        if failed != self.failed_seen {
-            self.failed_seen = failed;
-            self.events.emit(Event::AllocationFailed { ns: now, total: failed });
-        }
-        let total = self.shared.out_of_memory.load(Relaxed);
-        if total != self.out_of_memory_seen {
-            self.out_of_memory_seen = total;
-            self.events.emit(Event::OutOfMemory { ns: now, total });
+        let failed = self.shared.failed_allocations.load(Relaxed) + self.shared.out_of_memory.load(Relaxed);
+        let before = std::mem::replace(&mut self.failed_seen, failed);
+        if failed != before {
+            self.events.emit(Event::AllocationFailed { ns: now, count: failed - before, total: failed });
         }
     }
 
@@ -232,7 +242,7 @@ impl Driver {
     fn should_start(&mut self, now: u64, waiting: bool) -> bool {
         let s = &self.shared;
         // Acquire: pairs with the AcqRel in `request_cycle`.
-        let requested = s.requested.load(Acquire).wrapping_sub(s.cycles_done.load(Relaxed)) as i32 > 0;
+        let requested = s.requested.load(Acquire).wrapping_sub(s.cycles_done.load(Relaxed)) as i64 > 0;
         let used = s.space.used_bytes();
         let full = self.pacer.should_start(used);
         if full != self.triggered {
@@ -244,8 +254,13 @@ impl Driver {
             });
         }
         let overdue = s.config.cycle_interval_ns.is_some_and(|i| now.saturating_sub(self.last_cycle_ns) >= i);
+        // Regions can run out before bytes do: by size classes, and by threads that each hold some. Not at once after a
+        // cycle that could not help.
+        let allocated = s.space.allocated_bytes().saturating_sub(self.allocated_at_end);
+        let scarce = s.space.free_regions() <= s.low_regions && allocated >= s.space.heap_bytes() / 16;
         requested
             || full
+            || scarce
             || waiting
             || overdue
             || s.space.free_regions() == 0 && used > 0 && self.failed_now()
@@ -319,6 +334,8 @@ impl Driver {
         if set > full && !self.cycle.departed {
             self.cycle.departed = true;
             let reason = if waiting { DepartureReason::OutOfMemory } else { DepartureReason::HeadroomLow };
+            // Relaxed, as all of these counts: reports.
+            s.counts.departures.fetch_add(1, Relaxed);
             self.events.emit(Event::Departure { ns: now, reason, allowance_ns: set });
         }
     }
@@ -371,7 +388,12 @@ impl Driver {
         let work_budget = budget_ns.saturating_sub(self.margin_ns);
         let stop_budget = s.stop_budget_ns().min(work_budget);
         let mut boosted = self.boosted.take();
-        let running = || s.records().find(|r| r.state() == MutatorState::Running).map(|r| r.index);
+        let running = || {
+            s.records()
+                .take(crate::boost::LOOK_AT)
+                .find(|r| r.state() == MutatorState::Running)
+                .map(|r| r.index)
+        };
         let mut suspect = None;
         let mut help = || {
             suspect = running();
@@ -389,10 +411,19 @@ impl Driver {
         let stopped = match stopped {
             Ok(stopped) => stopped,
             Err(cancelled) => {
+                // Relaxed: a counter.
+                s.stops_cancelled.fetch_add(1, Relaxed);
+                s.announce_memory();
                 let end_ns = s.clock.now();
                 let charged = self.scheduler.record(start_ns, end_ns);
                 self.cycle.collector_ns += charged;
                 self.cycle.other_ns += charged;
+                // Relaxed: a report.
+                s.counts.collector_ns.fetch_add(charged, Relaxed);
+                // Ever longer breaks, so that a mutator that does not poll costs the others next to nothing.
+                self.cancelled += 1;
+                let pause = s.config.beat_ns << (self.cancelled - 1).min(BACK_OFF_MAX);
+                self.not_before_ns = end_ns.saturating_add(pause);
                 self.events.emit(Event::StopCancelled {
                     ns: end_ns,
                     waited_ns: end_ns.saturating_sub(start_ns),
@@ -404,12 +435,12 @@ impl Driver {
                 return;
             }
         };
+        self.cancelled = 0;
         let cpu_start = thread_cpu_ns();
         let work_start = s.clock.now();
         let deadline = start_ns.saturating_add(work_budget);
         let phase = s.phase.get();
         let mut meter = StepMeter::new(cpu_start, work_start);
-        self.collector.begin_stop(&stopped);
         let mut progress = Progress::More;
         let mut spent = [0u64; 3];
         let mut now = work_start;
@@ -449,6 +480,11 @@ impl Driver {
         let weak_cleared = counts.weak_cleared - self.cycle.weak_reported;
         self.cycle.weak_reported = counts.weak_cleared;
         let free_bytes = s.space.heap_bytes().saturating_sub(s.space.used_bytes());
+        // A synchronous quantum that had to let a mutator run to its safepoint is an ordinary one.
+        let synchronous = synchronous && progress == Progress::Done;
+        // Relaxed: reports.
+        s.counts.quanta.fetch_add(1, Relaxed);
+        s.counts.collector_ns.fetch_add(charged_ns, Relaxed);
         self.events.emit(Event::Quantum(Quantum {
             start_ns,
             end_ns,
@@ -467,7 +503,9 @@ impl Driver {
             weak_cleared,
             synchronous,
         }));
-        if synchronous && progress == Progress::Done {
+        if synchronous {
+            // Relaxed: a report.
+            s.counts.synchronous.fetch_add(1, Relaxed);
             self.events.emit(Event::Synchronous {
                 start_ns,
                 end_ns,
@@ -516,6 +554,9 @@ impl Driver {
         });
         self.cycle.open = false;
         self.publish_trigger();
+        self.allocated_at_end = s.space.allocated_bytes();
+        // Relaxed: a report.
+        s.counts.live_bytes.store(counts.live_bytes, Relaxed);
         self.last_cycle_ns = now;
         self.last_collector_ns = c.collector_ns;
         self.events.emit(Event::CycleEnd(CycleEnd {

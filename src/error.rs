@@ -45,8 +45,9 @@ impl fmt::Display for AllocError {
         match self {
             AllocError::Exhausted { requested_bytes, used_bytes, heap_bytes } => write!(
                 f,
-                "the heap has no room for {requested_bytes} bytes ({used_bytes} of {heap_bytes} bytes are in use): \
-                 come by a safepoint and try again, or give the heap more memory"
+                "the heap has no free region for {requested_bytes} bytes ({used_bytes} of {heap_bytes} bytes are in use, \
+                 the rest lies in regions of other size classes and threads): come by a safepoint and try again, or \
+                 give the heap more memory"
             ),
             AllocError::TooLarge { requested_bytes, heap_bytes } => {
                 write!(

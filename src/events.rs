@@ -98,10 +98,7 @@ pub(crate) enum Event {
     },
     AllocationFailed {
         ns: u64,
-        total: u64,
-    },
-    OutOfMemory {
-        ns: u64,
+        count: u64,
         total: u64,
     },
     ClockStep {

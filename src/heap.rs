@@ -15,7 +15,7 @@ use metronome_arraylet::{OsOptions, Space};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{JoinHandle, ThreadId};
+use std::thread::JoinHandle;
 
 /// Configures and builds a [`Heap`]. Every option of [`Config`] can be set by name; the common ones have methods.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +85,6 @@ struct Owner {
     refusals: Vec<String>,
     alarm: Mutex<Option<Alarm>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    ids: Vec<ThreadId>,
 }
 
 /// Builds the shared part: used by tests that drive the collector by hand too.
@@ -114,11 +113,12 @@ impl Heap {
         let (tell, told) = std::sync::mpsc::channel();
         let collector = spawn("metronome-gc", "collector", move || {
             let (fifo, refused) = take_place(s.config.gc_priority, s.config.gc_cpu);
-            // The receiver waits for this one message.
-            let _ = tell.send(refused);
             // Set also if the thread unwinds, so that closing never waits for ever.
             let _done = Done(Arc::clone(&s));
-            let mut driver = Driver::new(Arc::clone(&s), recorder, verify, fifo).run();
+            let driver = Driver::new(Arc::clone(&s), recorder, verify, fifo);
+            // The receiver waits for this one message; the trigger has been published by now.
+            let _ = tell.send(refused);
+            let mut driver = driver.run();
             close(&s, &mut driver);
         })?;
         let mut threads = vec![collector];
@@ -145,7 +145,8 @@ impl Heap {
             move |tick| {
                 // Relaxed: hints from the collector, which decides by its own ledger.
                 let due = s.wants_ticks.load(Relaxed) && tick.now_ns >= s.next_start_ns.load(Relaxed);
-                if due || s.space.used_bytes() > s.trigger_bytes.load(Relaxed) {
+                let full = s.space.used_bytes() > s.trigger_bytes.load(Relaxed);
+                if due || full || s.space.free_regions() <= s.low_regions {
                     s.wake_collector();
                 }
             },
@@ -157,7 +158,6 @@ impl Heap {
         closing.done = true;
         drop(closing);
         reporter.started(&refusals);
-        let ids = threads.iter().map(|t| t.thread().id()).collect();
         Ok(Heap {
             owner: Arc::new(Owner {
                 shared,
@@ -165,7 +165,6 @@ impl Heap {
                 refusals,
                 alarm: Mutex::new(Some(alarm)),
                 threads: Mutex::new(threads),
-                ids,
             }),
         })
     }
@@ -241,7 +240,7 @@ pub struct Glance {
     /// Bytes allocated since the heap was made.
     pub allocated_bytes: u64,
     /// Cycles completed.
-    pub cycles: u32,
+    pub cycles: u64,
 }
 
 /// Closes the half-built heap if building fails.
@@ -303,6 +302,9 @@ fn signal_shutdown(s: &Shared) {
     futex_wake(&s.reap_seq, 1);
 }
 
+/// How long closing waits for a last stop.
+const CLOSE_NS: u64 = 1_000_000_000;
+
 /// Tells the reaper that the collector has ended.
 struct Done(Arc<Shared>);
 
@@ -316,7 +318,9 @@ impl Drop for Done {
 
 /// The collector thread's last act: a half-done cycle is given up.
 fn close(s: &Arc<Shared>, driver: &mut Driver) {
-    if let Ok(stopped) = Stopped::try_new(s, None, s.spin, None) {
+    // Bounded: if the process exits while a thread is inside, it never arrives.
+    let deadline = s.clock.now().saturating_add(CLOSE_NS);
+    if let Ok(stopped) = Stopped::try_new(s, Some(deadline), s.spin, None) {
         driver.collector.abandon();
         drop(stopped);
     }
@@ -332,30 +336,25 @@ impl Drop for Owner {
             }
             return;
         }
-        // No mutator is inside: `enter` borrows a `Heap`.
+        if crate::thread::is_inside(&self.shared) {
+            // Only when a thread that is inside the heap runs its destructors: the process is exiting.
+            // Relaxed: read after the signal below.
+            self.shared.abandoned.store(true, Relaxed);
+        }
         if let Some(alarm) = self.alarm.lock().unwrap_or_else(PoisonError::into_inner).take() {
             self.reporter.alarm_stopped(&alarm.stop());
         }
         signal_shutdown(&self.shared);
-        let me = std::thread::current().id();
+        self.reporter.hurry();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        // The last clone may be dropped by drop glue on the reaper, or by a sink on the writer: a thread does not
-        // wait for itself; it ends by the signal.
-        let own = self.ids.contains(&me);
-        let mut writer = None;
-        for t in threads {
-            if t.thread().name() == Some("metronome-log") {
-                writer = Some(t);
-            } else if !own {
+        // The last clone may be dropped by drop glue on a reaper, or by a subscriber on a writer, this heap's or another
+        // one's: such a thread waits for nobody. All threads end by the signal.
+        // Relaxed: written above.
+        if !crate::thread::is_service() && !self.shared.abandoned.load(Relaxed) {
+            for t in threads {
                 // A panic in it has been reported by the panic hook.
                 let _ = t.join();
             }
-        }
-        self.reporter.close();
-        if let Some(w) = writer
-            && !own
-        {
-            let _ = w.join();
         }
     }
 }

@@ -25,11 +25,13 @@ mod handle;
 #[allow(unsafe_code)]
 mod heap;
 mod hooks;
+mod log_sink;
 #[allow(unsafe_code)]
 mod mark;
 mod meter;
 #[allow(unsafe_code)]
 mod mutator;
+mod notice;
 #[allow(unsafe_code)]
 mod reaper;
 #[allow(unsafe_code)]

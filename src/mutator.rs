@@ -11,7 +11,7 @@
 //! the phase and the store that depends on it.
 
 use crate::array::{ElementOf, GcArray, leaf_entry, place_of, shape_of, write_spine};
-use crate::error::AllocError;
+use crate::error::{AllocError, EnterError};
 use crate::gc::{Gc, Slot};
 use crate::hooks::fault;
 use crate::shared::{Local, MutatorState, Record, Shared};
@@ -112,7 +112,9 @@ impl<'h> Mutator<'h> {
         if cell.is_null() || !s.space.mark(cell) {
             return;
         }
-        if !self.with_local(|l| l.log.push(&s.logs, cell)) {
+        if self.with_local(|l| l.log.push(&s.logs, cell)) {
+            s.list_log(self.record());
+        } else {
             // No chunk left: remember it in the grey bits. Relaxed: a counter for reports.
             s.barrier_spills.fetch_add(1, Relaxed);
             s.space.push_grey(cell);
@@ -136,6 +138,8 @@ impl<'h> Mutator<'h> {
     #[inline(never)]
     fn pause(&self, state: MutatorState) {
         let (s, r) = (self.shared(), self.record());
+        // In a forked child nobody would ever end the stop.
+        assert!(!s.forked(), "{}", EnterError::Forked);
         r.set_state(state);
         s.gate.leave_running();
         s.gate.enter_running(s.spin);
@@ -171,6 +175,11 @@ impl<'h> Mutator<'h> {
     /// Becomes running, from outside or from native code.
     pub(crate) fn start_running(&self) {
         let (s, r) = (self.shared(), self.record());
+        if s.forked() {
+            // There may be no unwinding here (this runs when `blocking` ends), and no way to go on.
+            eprintln!("metronome: {}", EnterError::Forked);
+            std::process::abort();
+        }
         s.gate.enter_running(s.spin);
         r.set_state(MutatorState::Running);
         // A mutator that was outside holds nothing: it has passed this cycle's safepoint.
@@ -260,8 +269,10 @@ impl<'h> Mutator<'h> {
         if enough() {
             return Ok(());
         }
-        if s.config.exhaustion == crate::config::Exhaustion::Fail {
-            return Err(AllocError::exhausted(s, bytes));
+        // The reaper's own drop glue must not wait for what only the reaper can free.
+        let may_wait = s.config.exhaustion != crate::config::Exhaustion::Fail && !r.service.load(Relaxed);
+        if !may_wait || s.forked() {
+            return Err(self.out_of_memory(bytes));
         }
         if bytes > 1 {
             // Relaxed: for reports.
@@ -280,7 +291,7 @@ impl<'h> Mutator<'h> {
                 break Ok(());
             }
             // Acquire: pairs with the Release at a cycle's end.
-            if s.cycles_done.load(Acquire).wrapping_sub(target) as i32 >= 0 && s.space.reap_is_empty() {
+            if s.cycles_done.load(Acquire).wrapping_sub(target) as i64 >= 0 && s.space.reap_is_empty() {
                 break Err(());
             }
             // Relaxed: the shutdown wakes this thread after it is stored; a late look costs one limit.
@@ -294,12 +305,7 @@ impl<'h> Mutator<'h> {
         // Relaxed: as its increment.
         s.waiting_for_memory.fetch_sub(1, Relaxed);
         self.start_running();
-        out.map_err(|()| {
-            let s = self.shared();
-            // Relaxed: a counter.
-            s.out_of_memory.fetch_add(1, Relaxed);
-            AllocError::exhausted(s, bytes)
-        })
+        out.map_err(|()| self.out_of_memory(bytes))
     }
 
     /// Waits at a safepoint until a cycle that began after this call has ended. For tests and for programs that know
@@ -312,10 +318,10 @@ impl<'h> Mutator<'h> {
         let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
         self.blocking_wait(|s| {
             // Acquire: pairs with the Release at a cycle's end.
-            s.cycles_done.load(Acquire).wrapping_sub(target) as i32 >= 0 || s.clock.now() >= deadline
+            s.cycles_done.load(Acquire).wrapping_sub(target) as i64 >= 0 || s.clock.now() >= deadline
         });
         // Acquire: as above.
-        self.shared().cycles_done.load(Acquire).wrapping_sub(target) as i32 >= 0
+        self.shared().cycles_done.load(Acquire).wrapping_sub(target) as i64 >= 0
     }
 
     fn blocking_wait(&mut self, done: impl Fn(&Shared) -> bool) {
@@ -337,10 +343,20 @@ impl<'h> Mutator<'h> {
         self.start_running();
     }
 
+    #[cold]
+    fn out_of_memory(&self, bytes: u64) -> AllocError {
+        let s = self.shared();
+        // Relaxed: a counter.
+        s.out_of_memory.fetch_add(1, Relaxed);
+        AllocError::exhausted(s, bytes)
+    }
+
     // ---- allocation ----------------------------------------------------------------------------------------------
 
     /// Allocates an object. The fast path is a compare, an add and the writes of the object; it may pause when a
-    /// run of free cells is used up (about every 8 KiB). Never waits for a collection.
+    /// run of free cells is used up (about every 8 KiB). It starts no collection; if the heap is full while one is about
+    /// to free memory without needing this thread's safepoint, it waits for that at this pause point, unless a stop
+    /// fails meanwhile. If it fails, `init` is dropped on this thread.
     ///
     /// # Errors
     /// [`AllocError`] when the heap is full. Come by a [`safepoint`](Mutator::safepoint), which waits for memory,
@@ -406,6 +422,8 @@ impl<'h> Mutator<'h> {
     fn refill_late(&self, cursor: CursorIndex, size: usize) -> Result<NonNull<u8>, AllocError> {
         let (s, r) = (self.shared(), self.record());
         let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
+        // Relaxed: a counter.
+        let cancelled = s.stops_cancelled.load(Relaxed);
         loop {
             let ours_not_needed = match s.phase.get() {
                 Phase::Idle => false,
@@ -413,8 +431,17 @@ impl<'h> Mutator<'h> {
                 Phase::Snapshot | Phase::Mark => r.passed.load(Relaxed) == s.cycle.load(Relaxed),
                 Phase::Weak | Phase::Sweep => true,
             };
-            let may_wait = s.config.exhaustion != crate::config::Exhaustion::Fail;
-            if !ours_not_needed || !may_wait || s.clock.now() >= deadline || s.shutdown.load(Relaxed) {
+            // A stop that is cancelled while we wait may be our doing: somebody may be waiting for a lock that this
+            // thread's user code holds.
+            let in_vain = s.stops_cancelled.load(Relaxed) != cancelled;
+            let may_wait = s.config.exhaustion != crate::config::Exhaustion::Fail && !r.service.load(Relaxed);
+            if !ours_not_needed
+                || !may_wait
+                || in_vain
+                || s.forked()
+                || s.clock.now() >= deadline
+                || s.shutdown.load(Relaxed)
+            {
                 return Err(self.allocation_failed(size));
             }
             // Acquire: pairs with the Release in `announce_memory`.

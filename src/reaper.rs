@@ -19,7 +19,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// The thread's body: until shutdown, then the drop glue of everything that is left.
 pub(crate) fn run(shared: &Arc<Shared>, attached: std::sync::mpsc::Sender<()>) {
-    let _ = as_mutator(shared, |_, _| ());
+    crate::thread::set_service();
+    // Relaxed: this thread's own mark.
+    let _ = as_mutator(shared, |_, m| m.record().service.store(true, Relaxed));
     // Dropped, which tells the builder.
     drop(attached);
     loop {
@@ -36,8 +38,13 @@ pub(crate) fn run(shared: &Arc<Shared>, attached: std::sync::mpsc::Sender<()>) {
     while shared.collector_done.load(Acquire) == 0 {
         futex_wait(&shared.collector_done, 0, None);
     }
-    // SAFETY: shutdown is signalled when the last `Heap` is dropped, so nobody can enter; the collector has ended.
-    unsafe { teardown(shared) };
+    // Relaxed: written before the signal to shut down.
+    if !shared.abandoned.load(Relaxed) {
+        // SAFETY: shutdown is signalled when the last `Heap` is dropped, so nobody can enter, and nobody is inside (it
+        // would have been marked abandoned); the collector has ended.
+        unsafe { teardown(shared) };
+        shared.space.discard();
+    }
 }
 
 /// Reaps all regions in the list. On a thread that is not inside a heap.

@@ -6,6 +6,8 @@
 use crate::config::VerboseFormat;
 use crate::error::BuildError;
 use crate::events::{CycleEnd, Drain, Event, Quantum};
+use crate::log_sink::LogSink;
+use crate::notice::Notice;
 use crate::shared::Shared;
 use crate::stats::{Distribution, Mmu, Predicted, Stats};
 use hdrhistogram::Histogram;
@@ -15,15 +17,16 @@ use metronome_scheduler::MmuTracker;
 use metronome_verbosegc::WallClock;
 use metronome_verbosegc::model::{self, Generation, QuantumPhase, SyncReason};
 use metronome_verbosegc::writer::{LogWriter, Options, QuantumFacts, SyncGcFacts};
-use std::fs::File;
-use std::io::BufWriter;
-use std::sync::atomic::Ordering::Relaxed;
+use std::io::Write;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Windows for which the minimum mutator utilization is kept, besides the configured one.
 const MMU_WINDOWS_NS: [u64; 3] = [1_000_000, 10_000_000, 100_000_000];
 const DRAIN_EVERY: Duration = Duration::from_millis(50);
+/// Notices kept until the writer thread tells them.
+const NOTICES_MAX: usize = 1024;
 /// Stragglers kept by name.
 const NAMES_MAX: usize = 64;
 
@@ -34,7 +37,8 @@ struct Trackers {
 
 struct State {
     drain: Drain,
-    log: Option<LogWriter<BufWriter<File>>>,
+    log: Option<LogWriter<LogSink>>,
+    notices: Vec<Notice>,
     pause: Histogram<u64>,
     cpu: Histogram<u64>,
     charged: Histogram<u64>,
@@ -47,7 +51,7 @@ struct State {
     sums: Stats,
     lost_reported: u64,
     longest_stop_ns: u64,
-    closed: bool,
+    priority: u64,
 }
 
 /// Statistics and sinks of one heap.
@@ -76,8 +80,7 @@ impl Reporter {
         let log = match &c.verbose_gc {
             None => None,
             Some(path) => {
-                let file =
-                    File::create(path).map_err(|source| BuildError::Log { path: path.clone(), source })?;
+                let sink = LogSink::create(path)?;
                 let format = match c.verbose_format {
                     VerboseFormat::V2007 => Generation::V2007,
                     VerboseFormat::OpenJ9 => Generation::OpenJ9,
@@ -87,7 +90,7 @@ impl Reporter {
                     WallClock::utc_now(start_ns),
                 );
                 options.heartbeat_interval_ns = c.verbose_interval_ns;
-                Some(LogWriter::new(BufWriter::new(file), format, options))
+                Some(LogWriter::new(sink, format, options))
             }
         };
         let tracker = |window: u64| {
@@ -106,6 +109,7 @@ impl Reporter {
         let state = State {
             drain,
             log,
+            notices: Vec::new(),
             pause: histogram(),
             cpu: histogram(),
             charged: histogram(),
@@ -117,7 +121,7 @@ impl Reporter {
             sums: Stats { longest_step: "none", ..Stats::default() },
             lost_reported: 0,
             longest_stop_ns: 0,
-            closed: false,
+            priority: u64::from(c.gc_priority),
         };
         Ok(Arc::new(Reporter { shared, start_ns, state: Mutex::new(state), quit: Condvar::new() }))
     }
@@ -177,27 +181,39 @@ impl Reporter {
         }
     }
 
-    /// The writer thread's body.
+    /// The writer thread's body: until the heap is closed and its collector has ended.
     pub(crate) fn run(&self) {
-        let mut state = self.lock();
-        while !state.closed {
+        crate::thread::set_service();
+        loop {
+            // Acquire: pairs with the Release at the collector's end: then all events are in the ring.
+            let ended = self.shared.shutdown.load(Relaxed) && self.shared.collector_done.load(Acquire) != 0;
+            let mut state = self.lock();
             self.drain(&mut state);
-            state = self.quit.wait_timeout(state, DRAIN_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+            if ended {
+                self.finish(&mut state);
+            }
+            let notices = std::mem::take(&mut state.notices);
+            drop(state);
+            // Foreign code: a subscriber may do anything with the heap, so nothing is locked here.
+            notices.iter().for_each(Notice::tell);
+            if ended {
+                return;
+            }
+            let state = self.lock();
+            drop(self.quit.wait_timeout(state, DRAIN_EVERY).unwrap_or_else(PoisonError::into_inner));
         }
     }
 
-    /// Writes the summary and ends the log. The collector has ended.
-    pub(crate) fn close(&self) {
-        let mut state = self.lock();
-        if state.closed {
-            return;
-        }
-        self.drain(&mut state);
-        if let Some(q) = state.pending.take() {
-            state.settle(q, None);
-        }
+    /// Makes the writer look at once.
+    pub(crate) fn hurry(&self) {
+        self.quit.notify_all();
+    }
+
+    /// Writes the summary and ends the log.
+    fn finish(&self, state: &mut State) {
+        self.settle_pending(state);
         let now = self.shared.clock.now();
-        let stats = self.collect(&state);
+        let stats = self.collect(state);
         let facts = model::Summary {
             cycles: stats.cycles,
             quanta: stats.quanta,
@@ -216,14 +232,17 @@ impl Reporter {
             state.write(|log| log.mmu(now, &mmu));
         }
         state.write(|log| log.summary(now, &facts));
-        if let Some(log) = state.log.take()
-            && let Err(e) = log.finish()
-        {
-            state.sums.log_error.get_or_insert(e.to_string());
-            eprintln!("metronome: the verbose GC log could not be finished: {e}");
+        if let Some(log) = state.log.take() {
+            match log.finish() {
+                Ok(mut sink) => {
+                    sink.sync();
+                    if let Some(e) = sink.error() {
+                        state.log_failed(e);
+                    }
+                }
+                Err(e) => state.log_failed(e.to_string()),
+            }
         }
-        state.closed = true;
-        self.quit.notify_all();
     }
 
     /// The alarm has ended: its last figures.
@@ -231,12 +250,33 @@ impl Reporter {
         self.lock().sums.alarm(summary);
     }
 
-    /// The figures so far.
+    /// The figures so far; what they rest on has been written to the log.
     pub(crate) fn stats(&self, alarm: &AlarmSummary) -> Stats {
+        if self.shared.forked() {
+            // The lock may have been held at the fork by a thread that does not exist here.
+            return Stats { longest_step: "none", ..Stats::default() };
+        }
         let mut state = self.lock();
         self.drain(&mut state);
+        self.settle_pending(&mut state);
         state.sums.alarm(alarm);
+        if let Some(log) = &mut state.log {
+            let sink = log.get_mut();
+            sink.sync();
+            if let Some(e) = sink.error() {
+                state.log_failed(e);
+            }
+        }
         self.collect(&state)
+    }
+
+    /// Takes the last quantum into account. Its mutators have run on by now, or nobody knows when they will.
+    fn settle_pending(&self, state: &mut State) {
+        if let Some(q) = state.pending.take() {
+            // Relaxed: a report.
+            let resumed = self.shared.resumed_ns.load(Relaxed);
+            state.settle(q, (resumed > q.end_ns).then_some(resumed));
+        }
     }
 
     fn collect(&self, state: &State) -> Stats {
@@ -273,6 +313,15 @@ impl Reporter {
         out.failed_allocations = s.failed_allocations.load(Relaxed);
         out.out_of_memory = s.out_of_memory.load(Relaxed);
         out.lost_events = state.drain.lost();
+        // Counted beside the ring, so exact also when events were lost.
+        let n = &s.counts;
+        out.cycles = s.cycles_done.load(Relaxed);
+        out.quanta = n.quanta.load(Relaxed);
+        out.collector_ns = n.collector_ns.load(Relaxed);
+        out.departures = n.departures.load(Relaxed);
+        out.stops_cancelled = s.stops_cancelled.load(Relaxed);
+        out.synchronous_collections = n.synchronous.load(Relaxed);
+        out.live_bytes = n.live_bytes.load(Relaxed);
         out
     }
 
@@ -287,6 +336,10 @@ impl Reporter {
             let now = self.shared.clock.now();
             state.write(|log| log.lost_records(now, &facts));
         }
+        if let Some(log) = &mut state.log {
+            // Passes the text on to the disk's thread; never blocks, never fails.
+            let _ = log.get_mut().flush();
+        }
     }
 
     fn name_of(&self, record: u32) -> String {
@@ -295,12 +348,15 @@ impl Reporter {
 
     fn one(&self, state: &mut State, e: Event) {
         let c = &self.shared.config;
+        if !matches!(e, Event::Quantum(_)) {
+            self.settle_pending(state);
+        }
         match e {
-            Event::Quantum(q) => state.quantum(q, c.gc_priority),
+            Event::Quantum(q) => state.quantum(q),
             Event::TriggerStart { ns } => state.write(|log| log.trigger_start(ns)),
             Event::TriggerEnd { ns } => state.write(|log| log.trigger_end(ns)),
             Event::CycleStart { ns, free_bytes } => {
-                tracing::debug!(target: "metronome", free_bytes, "cycle start");
+                state.notice(Notice::CycleStart { free_bytes });
                 state.write(|log| log.cycle_start(ns, free_bytes));
             }
             Event::CycleEnd(end) => state.cycle_end(&end),
@@ -314,7 +370,6 @@ impl Reporter {
                 weak_cleared,
                 requested_bytes,
             } => {
-                state.sums.synchronous_collections += 1;
                 let facts = SyncGcFacts {
                     start_ns,
                     end_ns,
@@ -328,17 +383,16 @@ impl Reporter {
                     weak_cleared,
                     ..SyncGcFacts::default()
                 };
-                tracing::warn!(target: "metronome", ms = (end_ns - start_ns) / 1_000_000, "synchronous collection");
+                state.notice(Notice::Synchronous { ns: end_ns.saturating_sub(start_ns) });
                 state.write(|log| log.sync_gc(&facts));
             }
             Event::StopCancelled { ns, waited_ns, budget_ns, running, record } => {
                 let name = self.name_of(record);
-                state.sums.stops_cancelled += 1;
                 state.straggler(&name);
                 let end = ns;
                 let start = ns.saturating_sub(waited_ns);
                 state.interval(start, end, start + waited_ns.min(budget_ns));
-                tracing::warn!(target: "metronome", mutator = %name, "stop cancelled: the mutator did not arrive");
+                state.notice(Notice::StopCancelled { mutator: name.clone() });
                 let facts = model::StopCancelled {
                     mutator: name,
                     waited_ns,
@@ -351,14 +405,13 @@ impl Reporter {
                 let name = self.name_of(record);
                 state.straggler(&name);
                 let ms = ns.saturating_sub(since_ns) / 1_000_000;
-                tracing::warn!(target: "metronome", mutator = %name, ms, "safepoint overdue");
+                state.notice(Notice::SafepointOverdue { mutator: name.clone(), ms });
                 let text = format!(
                     "safepoint overdue: mutator {name} has polled for {ms} ms without a safepoint; the cycle waits for it"
                 );
                 state.write(|log| log.note(ns, &model::Note { text }));
             }
             Event::Departure { ns, reason, allowance_ns } => {
-                state.sums.departures += 1;
                 state.sums.last_departure = Some(reason.text());
                 let ppm = |gc: u64| {
                     let left = c.window_ns.saturating_sub(gc);
@@ -370,19 +423,15 @@ impl Reporter {
                     target_ppm: c.target_utilization * 10_000,
                     achieved_ppm: ppm(allowance_ns),
                 };
-                tracing::warn!(target: "metronome", reason = reason.text(), "departure from the utilization target");
+                state.notice(Notice::Departure { reason: reason.text() });
                 state.write(|log| log.departure(ns, &facts));
             }
-            Event::AllocationFailed { ns, total } => {
-                let text = format!(
-                    "an allocation found no free region ({total} so far); it is tried again after a safepoint"
-                );
-                state.write(|log| log.note(ns, &model::Note { text }));
-            }
-            Event::OutOfMemory { ns, total } => {
-                tracing::error!(target: "metronome", total, "out of memory");
+            Event::AllocationFailed { ns, count, total } => {
+                state.notice(Notice::AllocationFailed { count });
                 let facts = model::OutOfMemory { space: Some("heap".into()), address: None };
                 state.write(|log| log.out_of_memory(ns, &facts));
+                let text = format!("{count} allocations returned an error to the program ({total} in all)");
+                state.write(|log| log.note(ns, &model::Note { text }));
             }
             Event::ClockStep { ns } => {
                 let facts = model::NonMonotonicTime {
@@ -398,12 +447,27 @@ impl Reporter {
 
 impl State {
     /// Writes to the log if there is one; a failing log is given up, said once, and remembered.
-    fn write(&mut self, f: impl FnOnce(&mut LogWriter<BufWriter<File>>) -> std::io::Result<()>) {
+    fn write(&mut self, f: impl FnOnce(&mut LogWriter<LogSink>) -> std::io::Result<()>) {
         let Some(log) = &mut self.log else { return };
-        if let Err(e) = f(log) {
-            eprintln!("metronome: writing the verbose GC log failed, it ends here: {e}");
-            self.sums.log_error = Some(e.to_string());
-            self.log = None;
+        match f(log) {
+            Ok(()) => {}
+            // The disk is slower than the log: the log's writer counts what is lost and goes on.
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                self.sums.log_error.get_or_insert(e.to_string());
+            }
+            Err(e) => self.log_failed(e.to_string()),
+        }
+    }
+
+    fn log_failed(&mut self, e: String) {
+        eprintln!("metronome: writing the verbose GC log failed, it ends here: {e}");
+        self.sums.log_error.get_or_insert(e);
+        self.log = None;
+    }
+
+    fn notice(&mut self, n: Notice) {
+        if self.notices.len() < NOTICES_MAX {
+            self.notices.push(n);
         }
     }
 
@@ -424,7 +488,7 @@ impl State {
         }
     }
 
-    fn quantum(&mut self, q: Quantum, priority: u8) {
+    fn quantum(&mut self, q: Quantum) {
         if let Some(p) = self.pending.take() {
             let resumed = q.previous_resumed_ns;
             self.settle(p, (resumed > p.end_ns).then_some(resumed.min(q.start_ns)));
@@ -432,7 +496,6 @@ impl State {
         self.pending = Some(q);
         let over = q.charged_ns.saturating_sub(q.planned_ns);
         let sums = &mut self.sums;
-        sums.quanta += 1;
         sums.weak_cleared += q.weak_cleared;
         sums.steps += u64::from(q.steps);
         sums.system_took_ns += q.work_ns.saturating_sub(q.cpu_ns);
@@ -447,12 +510,22 @@ impl State {
         self.stop.saturating_record(q.stop_ns);
         self.wakeup.saturating_record(q.wakeup_ns);
         self.longest_stop_ns = self.longest_stop_ns.max(q.stop_ns);
+    }
+
+    /// The last resumption after a quantum is known (or will not be).
+    fn settle(&mut self, q: Quantum, resumed_ns: Option<u64>) {
+        let end = resumed_ns.unwrap_or(q.end_ns).max(q.end_ns);
+        if let Some(r) = resumed_ns {
+            self.resume.saturating_record(r.saturating_sub(q.end_ns));
+        }
+        self.pause.saturating_record(end.saturating_sub(q.start_ns));
+        self.interval(q.start_ns, end, q.start_ns.saturating_add(q.charged_ns));
         if q.synchronous {
             return;
         }
         let facts = QuantumFacts {
             start_ns: q.start_ns,
-            end_ns: q.end_ns,
+            end_ns: end,
             phase: match q.phase {
                 Phase::Idle => QuantumPhase::Unknown,
                 Phase::Snapshot => QuantumPhase::Precollect,
@@ -466,7 +539,7 @@ impl State {
             cpu_ns: Some(q.cpu_ns),
             heap_free_bytes: q.free_bytes,
             weak_cleared: q.weak_cleared,
-            gc_thread_priority: u64::from(priority),
+            gc_thread_priority: self.priority,
             longest_step_ns: q.longest_step_ns,
             longest_step: q.longest_step.text(),
             ..QuantumFacts::default()
@@ -474,21 +547,8 @@ impl State {
         self.write(|log| log.quantum(&facts));
     }
 
-    /// The last resumption after a quantum is known (or will not be).
-    fn settle(&mut self, q: Quantum, resumed_ns: Option<u64>) {
-        let end = resumed_ns.unwrap_or(q.end_ns).max(q.end_ns);
-        if let Some(r) = resumed_ns {
-            self.resume.saturating_record(r.saturating_sub(q.end_ns));
-        }
-        self.pause.saturating_record(end.saturating_sub(q.start_ns));
-        self.interval(q.start_ns, end, q.start_ns.saturating_add(q.charged_ns));
-    }
-
     fn cycle_end(&mut self, end: &CycleEnd) {
         let sums = &mut self.sums;
-        sums.cycles += 1;
-        sums.live_bytes = end.counts.live_bytes;
-        sums.collector_ns += end.collector_ns;
         sums.last_prediction = end.predicted_collector_ns.zip(end.predicted_allocated_bytes).map(
             |(collector_ns, allocated_bytes)| Predicted {
                 collector_ns,
@@ -506,19 +566,7 @@ impl State {
             predicted_allocated_bytes: end.predicted_allocated_bytes,
             live_bytes: Some(end.counts.live_bytes),
         };
-        tracing::debug!(
-            target: "metronome",
-            quanta = end.quanta,
-            collector_us = end.collector_ns / 1000,
-            elapsed_ms = end.elapsed_ns / 1_000_000,
-            live_bytes = end.counts.live_bytes,
-            freed_bytes = end.counts.freed_bytes,
-            scanned = end.counts.scanned,
-            spilled = end.counts.spilled,
-            condemned_bytes = end.counts.condemned_bytes,
-            regions_freed = end.counts.regions_freed,
-            "cycle end"
-        );
+        self.notice(Notice::CycleEnd(*end));
         self.write(|log| log.cycle_end(end.ns, end.free_bytes, &facts));
     }
 }

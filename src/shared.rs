@@ -94,12 +94,17 @@ pub(crate) struct Record {
     /// Colour epoch in which the cursors' runs were taken.
     pub(crate) colour_epoch: AtomicU32,
     /// Last cycle in which this mutator passed a safepoint (or was native).
-    pub(crate) passed: AtomicU32,
+    pub(crate) passed: AtomicU64,
     state: AtomicU8,
     /// Between the thread's first `enter` and its end.
     pub(crate) attached: AtomicBool,
     /// Set when an allocation failed: the next safepoint waits for memory.
     pub(crate) starved: AtomicBool,
+    /// In the list of mutators whose logs hold something.
+    pub(crate) log_listed: AtomicBool,
+    pub(crate) log_link: AtomicU32,
+    /// Belongs to the reaper, which must never wait for its own work.
+    pub(crate) service: AtomicBool,
     pub(crate) roots: Table,
     /// The attached thread, for the system.
     pub(crate) thread_id: AtomicI32,
@@ -119,10 +124,13 @@ impl Record {
         Record {
             local: UnsafeCell::new(Local::default()),
             colour_epoch: AtomicU32::new(0),
-            passed: AtomicU32::new(0),
+            passed: AtomicU64::new(0),
             state: AtomicU8::new(MutatorState::Native as u8),
             attached: AtomicBool::new(true),
             starved: AtomicBool::new(false),
+            log_listed: AtomicBool::new(false),
+            log_link: AtomicU32::new(0),
+            service: AtomicBool::new(false),
             roots: Table::new(),
             thread_id: AtomicI32::new(0),
             index,
@@ -152,6 +160,16 @@ impl Record {
     }
 }
 
+/// Totals that the collector keeps beside the event ring. Written by it alone.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) quanta: AtomicU64,
+    pub(crate) collector_ns: AtomicU64,
+    pub(crate) departures: AtomicU64,
+    pub(crate) synchronous: AtomicU64,
+    pub(crate) live_bytes: AtomicU64,
+}
+
 /// Shared by all threads of a heap.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -163,12 +181,14 @@ pub(crate) struct Shared {
     pub(crate) phase: CachePadded<PhaseCell>,
     pub(crate) space: Space,
     pub(crate) logs: LogPool,
+    /// Mutators whose logs hold references that the collector has not been handed.
+    pub(crate) logging: metronome_arraylet::IndexStack,
     pub(crate) globals: Table,
     pub(crate) weaks: Table,
     /// Number of the current (or last) cycle; odd or even has no meaning.
-    pub(crate) cycle: AtomicU32,
+    pub(crate) cycle: AtomicU64,
     /// Cycles completed.
-    pub(crate) cycles_done: AtomicU32,
+    pub(crate) cycles_done: AtomicU64,
     /// Changes whenever the colour of new objects changes.
     pub(crate) colour_epoch: AtomicU32,
     records: Box<[AtomicPtr<Record>]>,
@@ -178,7 +198,7 @@ pub(crate) struct Shared {
     /// Wakes the collector thread: a tick, a request, a shutdown.
     pub(crate) wake: CachePadded<AtomicU32>,
     /// Cycles that must have been completed to satisfy all requests.
-    pub(crate) requested: AtomicU32,
+    pub(crate) requested: AtomicU64,
     pub(crate) waiting_for_memory: AtomicU32,
     /// Mutators that wait for the end of a cycle without being short of memory.
     pub(crate) waiting_for_cycle: AtomicU32,
@@ -189,6 +209,13 @@ pub(crate) struct Shared {
     /// Latest time at which a resumed mutator ran on, and the longest way there in the last stop.
     pub(crate) resumed_ns: AtomicU64,
     pub(crate) shutdown: AtomicBool,
+    pub(crate) counts: Counts,
+    /// Regions in the pool below which a cycle starts.
+    pub(crate) low_regions: u32,
+    /// Stops given up so far.
+    pub(crate) stops_cancelled: AtomicU64,
+    /// The last `Heap` went away while a thread was inside (the process is exiting): leave the objects alone.
+    pub(crate) abandoned: AtomicBool,
     /// Set when the collector thread has ended.
     pub(crate) collector_done: AtomicU32,
     pub(crate) alarm: std::sync::OnceLock<metronome_alarm::AlarmControl>,
@@ -213,6 +240,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(config: Config, clock: Clock, space: Space) -> Shared {
         static NEXT: AtomicU64 = AtomicU64::new(1);
+        let regions = space.regions();
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Shared {
             // Relaxed: only uniqueness matters.
@@ -224,10 +252,11 @@ impl Shared {
             phase: CachePadded::new(PhaseCell::new()),
             logs: LogPool::new(u32::try_from(config.log_buffers).unwrap_or(u32::MAX)),
             space,
+            logging: metronome_arraylet::IndexStack::new(),
             globals: Table::new(),
             weaks: Table::new(),
-            cycle: AtomicU32::new(0),
-            cycles_done: AtomicU32::new(0),
+            cycle: AtomicU64::new(0),
+            cycles_done: AtomicU64::new(0),
             colour_epoch: AtomicU32::new(1),
             // One more than users may have, for the reaper.
             records: (0..=config.max_mutators).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
@@ -235,7 +264,7 @@ impl Shared {
             free_records: metronome_arraylet::IndexStack::new(),
             attach: Mutex::new(()),
             wake: CachePadded::new(AtomicU32::new(0)),
-            requested: AtomicU32::new(0),
+            requested: AtomicU64::new(0),
             waiting_for_memory: AtomicU32::new(0),
             waiting_for_cycle: AtomicU32::new(0),
             memory_seq: AtomicU32::new(0),
@@ -244,6 +273,10 @@ impl Shared {
             next_start_ns: AtomicU64::new(0),
             resumed_ns: AtomicU64::new(0),
             shutdown: AtomicBool::new(false),
+            counts: Counts::default(),
+            low_regions: (regions / 32).max(2).min(regions / 4),
+            stops_cancelled: AtomicU64::new(0),
+            abandoned: AtomicBool::new(false),
             collector_done: AtomicU32::new(0),
             alarm: std::sync::OnceLock::new(),
             step_times: metronome_alarm::LatenessHistogram::new(),
@@ -331,6 +364,30 @@ impl Shared {
         }
     }
 
+    /// Puts a mutator whose log is no longer empty into the collector's list. A running mutator.
+    pub(crate) fn list_log(&self, record: &Record) {
+        // Relaxed: set by the owner while running, cleared by the collector while stopped.
+        if !record.log_listed.load(Relaxed) {
+            record.log_listed.store(true, Relaxed);
+            self.logging
+                .push(record.index, |i| &self.record(i as usize).expect("a record in use exists").log_link);
+        }
+    }
+
+    /// Takes the next mutator out of that list. The collector, while stopped.
+    pub(crate) fn next_logging(&self) -> Option<&Record> {
+        let i = self.logging.pop(|i| &self.record(i as usize).expect("a listed record exists").log_link)?;
+        let r = self.record(i as usize)?;
+        // Relaxed: see `list_log`.
+        r.log_listed.store(false, Relaxed);
+        Some(r)
+    }
+
+    /// Whether this process is a fork of the one that made the heap: there is no collector then.
+    pub(crate) fn forked(&self) -> bool {
+        crate::fork::generation() != self.fork_generation
+    }
+
     /// Colour of new objects now. A running mutator.
     #[inline]
     pub(crate) fn colour(&self) -> Colour {
@@ -349,7 +406,7 @@ impl Shared {
     }
 
     /// Asks for a cycle that starts after now. Returns the number of cycles that must have been completed then.
-    pub(crate) fn request_cycle(&self) -> u32 {
+    pub(crate) fn request_cycle(&self) -> u64 {
         // Acquire: pairs with the Release at a cycle's start and end.
         let (started, done) = (self.cycle.load(Acquire), self.cycles_done.load(Acquire));
         // A cycle that is under way does not count: it may keep what died after its snapshot.

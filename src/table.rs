@@ -137,14 +137,15 @@ impl Table {
         self.entry(index).reference.store(std::ptr::null_mut(), Relaxed);
     }
 
-    /// One owner more. Any thread that owns the entry.
-    ///
-    /// # Panics
-    /// At 2^31 owners.
+    /// One owner more. Any thread that owns the entry. Aborts the process at 2^31 owners, as `Arc` does: a count that
+    /// wrapped would free an entry in use, and a panic could be caught and the clone tried again.
     pub(crate) fn retain(&self, index: u32) {
         // Relaxed: the caller owns the entry already.
         let before = self.entry(index).owners.fetch_add(1, Relaxed);
-        assert!(before < 1 << 31, "more than 2^31 clones of one handle");
+        if before >= 1 << 31 {
+            eprintln!("metronome: more than 2^31 clones of one handle");
+            std::process::abort();
+        }
     }
 
     /// One owner less; the last one empties the entry. Any thread. Returns whether the entry was given back.

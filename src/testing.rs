@@ -147,7 +147,6 @@ impl TestHeap {
         let mut collector = self.collector();
         let stopped =
             Stopped::try_new(&self.shared, None, self.shared.spin, None).expect("a stop without a deadline");
-        collector.begin_stop(&stopped);
         let mut steps = Steps::default();
         while more(&steps) {
             let (name, progress) = collector.step(&stopped);

@@ -10,6 +10,7 @@ use crate::shared::{Record, Shared};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 struct Attachment {
     shared: Arc<Shared>,
@@ -26,8 +27,19 @@ impl Drop for Attachment {
 }
 
 thread_local! {
+    static SERVICE: Cell<bool> = const { Cell::new(false) };
     static CURRENT: Cell<Option<NonNull<Record>>> = const { Cell::new(None) };
     static ATTACHMENTS: RefCell<Vec<Attachment>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Marks this thread as one of a heap's own (reaper, writer): it never waits for another one to end.
+pub(crate) fn set_service() {
+    SERVICE.set(true);
+}
+
+/// Whether this is a heap's own thread.
+pub(crate) fn is_service() -> bool {
+    SERVICE.try_with(Cell::get).unwrap_or(false)
 }
 
 /// Marks this thread as inside `shared`; the record to run as.
@@ -44,8 +56,9 @@ pub(crate) fn enter(shared: &Arc<Shared>) -> Result<NonNull<Record>, EnterError>
             let found = match a.iter().position(|x| x.shared.id == shared.id) {
                 Some(i) => i,
                 None => {
-                    // Attachments to heaps that nobody else has any more are of no use.
-                    a.retain(|x| x.entered || Arc::strong_count(&x.shared) > 1);
+                    // Attachments to closed heaps are of no use.
+                    // Relaxed: closed for good.
+                    a.retain(|x| x.entered || !x.shared.shutdown.load(Relaxed));
                     let max = shared.config.max_mutators;
                     let record = shared.attach().ok_or(EnterError::TooManyMutators { max })?;
                     let record = NonNull::from(record);
@@ -62,6 +75,15 @@ pub(crate) fn enter(shared: &Arc<Shared>) -> Result<NonNull<Record>, EnterError>
             Ok(x.record)
         })
         .unwrap_or(Err(EnterError::ThreadEnding))
+}
+
+/// Whether this thread is inside `shared`, running or in `blocking`.
+pub(crate) fn is_inside(shared: &Shared) -> bool {
+    ATTACHMENTS
+        .try_with(|a| {
+            a.try_borrow().map_or(true, |a| a.iter().any(|x| x.shared.id == shared.id && x.entered))
+        })
+        .unwrap_or(CURRENT.get().is_some())
 }
 
 /// The thread has left the heap of `record`.

@@ -27,6 +27,13 @@ pub enum ReserveError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// The pages are to be touched or locked now, and the system has not that many to give.
+    Unavailable {
+        /// Bytes asked for.
+        bytes: usize,
+        /// Bytes that the system says are available.
+        available: u64,
+    },
     /// The heap size is zero or too large to align.
     Size {
         /// Bytes asked for.
@@ -43,6 +50,10 @@ impl std::fmt::Display for ReserveError {
                     "cannot reserve {bytes} bytes of address space for the heap: {source}; choose a smaller heap or raise the limit on virtual memory (ulimit -v, vm.overcommit_memory)"
                 )
             }
+            ReserveError::Unavailable { bytes, available } => write!(
+                f,
+                "a heap of {bytes} bytes cannot be prefaulted or locked: the system has {available} bytes available; choose a smaller heap, or leave prefault and lock-memory off"
+            ),
             ReserveError::Size { bytes } => write!(f, "a heap of {bytes} bytes is not possible"),
         }
     }
@@ -112,6 +123,21 @@ impl Mapping {
         self.bytes
     }
 
+    /// Whether prefaulting `bytes` is reasonable: touching more than there is would have the system kill processes.
+    pub(crate) fn check_available(bytes: usize) -> Result<(), ReserveError> {
+        let Some(available) = available_bytes() else { return Ok(()) };
+        if bytes as u64 > available {
+            return Err(ReserveError::Unavailable { bytes, available });
+        }
+        Ok(())
+    }
+
+    /// Gives the memory back to the system; the content becomes zero. Nobody may rely on the content any more.
+    pub(crate) fn discard(&self) {
+        // SAFETY: our own mapping; by this function's contract its content is dead.
+        unsafe { libc::madvise(self.base.as_ptr().cast(), self.bytes, libc::MADV_DONTNEED) };
+    }
+
     /// Applies the options; returns what was refused, in words. Cost: O(bytes) when prefaulting.
     pub fn apply(&self, options: OsOptions) -> Vec<String> {
         let mut refused = Vec::new();
@@ -140,6 +166,13 @@ impl Mapping {
         }
         refused
     }
+}
+
+/// `MemAvailable` of `/proc/meminfo`; `None` where that cannot be read.
+fn available_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 impl Drop for Mapping {

@@ -62,6 +62,8 @@ pub struct RegionMeta {
     pub(crate) drop_glue: AtomicBool,
     /// In the list of regions with grey cells.
     pub(crate) grey_listed: AtomicBool,
+    /// Owned, with drop glue, when it was last swept: its dead objects are yet to be condemned.
+    pub(crate) passed_over: AtomicBool,
     /// Marked in this cycle (or allocated black).
     pub(crate) mark: Bitmap,
     /// In use, or reserved by its owner's cursor.
@@ -115,6 +117,7 @@ impl RegionMeta {
         self.cells.store(class.cells() as u32, Relaxed);
         self.reciprocal.store(class.reciprocal(), Relaxed);
         self.drop_glue.store(drop_glue, Relaxed);
+        self.passed_over.store(false, Relaxed);
         self.swept.store(sweep, Relaxed);
         for i in 0..self.words() {
             self.mark[i].store(0, Relaxed);

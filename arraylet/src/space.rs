@@ -108,6 +108,9 @@ impl Space {
             .filter(|&r| r > 0 && r < u32::MAX as usize)
             .ok_or(ReserveError::Size { bytes: bytes as usize })?;
         let heap_bytes = regions * REGION_BYTES;
+        if options.prefault || options.lock {
+            Mapping::check_available(heap_bytes)?;
+        }
         let heap = Mapping::new(heap_bytes, heap_bytes.next_power_of_two())?;
         let table = Mapping::new(regions * size_of::<RegionMeta>(), 4096)?;
         let mut refused = heap.apply(options);
@@ -234,7 +237,9 @@ impl Space {
     pub(crate) fn release(&self, id: RegionId) {
         let meta = self.meta(id.0);
         // Relaxed: `swept` of an owned region changes only while stopped.
-        if meta.swept.load(Relaxed) != self.sweep.load(Relaxed) {
+        // One that was passed over is not listed, so that nobody owns it when the next sweep comes.
+        let passed_over = meta.passed_over.load(Relaxed);
+        if meta.swept.load(Relaxed) != self.sweep.load(Relaxed) || passed_over {
             meta.set_state(RegionState::Full);
             return;
         }
@@ -401,12 +406,13 @@ impl Space {
         prefetch(meta.cast());
     }
 
-    /// Remembers a marked cell that is yet to be scanned, when the mark queue is full. Collector, *stopped*. O(1).
+    /// Remembers a marked cell that is yet to be scanned, when the mark queue or a log is full. The collector while
+    /// *stopped*, or mutators while *running*. O(1), lock-free.
     pub fn push_grey(&self, p: *const u8) {
         let id = self.region_of(p);
         let meta = self.meta(id);
         let i = self.cell_index(meta, p);
-        // Relaxed: collector only.
+        // Relaxed: read by the collector after a stop; whoever flips the flag lists the region, once.
         meta.grey[i / 64].fetch_or(1 << (i % 64), Relaxed);
         if !meta.grey_listed.swap(true, Relaxed) {
             self.grey.push(id, |i| &self.meta(i).grey_link);
@@ -474,6 +480,7 @@ impl Space {
         let size = u64::from(meta.cell_size.load(Relaxed));
         let (mut live, mut freed, mut condemned) = (0u32, 0u32, 0u32);
         let glue = meta.drop_glue.load(Relaxed);
+        meta.passed_over.store(glue && state == RegionState::Owned, Relaxed);
         for w in 0..meta.words() {
             let (alloc, mark) = (meta.alloc[w].load(Relaxed), meta.mark[w].load(Relaxed));
             debug_assert_eq!(mark & !alloc, 0, "a free cell is marked");
@@ -565,6 +572,11 @@ impl Space {
                 i = c + 1;
             }
         }
+    }
+
+    /// Gives the memory of a closed heap back to the system. Nothing may use the heap any more.
+    pub fn discard(&self) {
+        self.heap.discard();
     }
 
     /// Whether the region list/pool structure may be walked: used by [`crate::verify`].

@@ -6,6 +6,7 @@ pub(crate) mod index;
 mod random;
 mod tree;
 pub(crate) mod trees;
+pub(crate) mod wander;
 
 use crate::run::env::{Env, Failure};
 use metronome_gc::Mutator;
@@ -84,6 +85,14 @@ pub(crate) trait Workload: Send + Sync {
 
     /// Most bytes that are alive at once, for advice on the heap's size.
     fn live_estimate(&self) -> u64;
+
+    /// Size classes that each thread uses, about, for the same: it holds a region of each.
+    fn size_classes(&self) -> u64;
+
+    /// Why there is nothing to compute and to compare, if so.
+    fn nothing(&self) -> Option<String> {
+        None
+    }
 
     /// Facts of the plan for people: sizes, depths, what was read.
     fn plan(&self) -> Vec<String>;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Cycles that must have ended since the first failure before a thread gives up. Two are needed for what was dropped
 /// during the first; the others are for threads that took the memory first.
-const PATIENCE_CYCLES: u32 = 4;
+const PATIENCE_CYCLES: u64 = 4;
 const PATIENCE_TRIES: u32 = 4;
 
 /// Why a workload thread could not do its work.

@@ -1,9 +1,11 @@
 //! Churn: a live set of a given size whose objects are replaced, at random places, at a given rate.
 //!
 //! An object's size and contents follow from its serial number. The independent implementation replays the random
-//! choices on a plain vector of serial numbers and computes what the heap's objects must hold.
+//! choices on a plain vector of serial numbers and computes what the heap's objects must hold. Beside them, wanderers
+//! move from place to place as references only (see [`super::wander`]).
 
 use super::random::{Random, mix};
+use super::wander::Wanderers;
 use super::{Tally, Workload};
 use crate::quantity;
 use crate::run::env::{Env, Failure};
@@ -14,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Average bytes of an object: see [`words`], plus two headers, the array's length and shape, and rounding up.
 const AVERAGE_BYTES: u64 = 680;
+/// Wanderers of each thread: more than move during one marking, as each move may save what an earlier one lost.
+const WANDERERS_MAX: u64 = 2048;
 /// Objects replaced between looks at the clock.
 const BATCH: u64 = 16;
 
@@ -22,6 +26,7 @@ const BATCH: u64 = 16;
 pub(crate) struct Churn {
     mutators: u64,
     objects: u64,
+    wanderers: u64,
     bytes_per_second: u64,
 }
 
@@ -58,9 +63,11 @@ impl Churn {
                 quantity::bytes(live.saturating_mul(2))
             ));
         }
+        let objects = (live / mutators / AVERAGE_BYTES).max(1);
         Ok(Churn {
             mutators,
-            objects: (live / mutators / AVERAGE_BYTES).max(1),
+            objects,
+            wanderers: (objects / 8).clamp(8, WANDERERS_MAX),
             bytes_per_second: (rate / mutators).max(1),
         })
     }
@@ -106,21 +113,31 @@ impl Workload for Churn {
         "replacements"
     }
 
+    fn size_classes(&self) -> u64 {
+        // Of 8 per doubling, those between the smallest and the largest array of words; leaves; the other objects.
+        30
+    }
+
     fn live_estimate(&self) -> u64 {
-        self.mutators * self.objects * (AVERAGE_BYTES + 8)
+        self.mutators * (self.objects * (AVERAGE_BYTES + 8) + Wanderers::bytes(self.wanderers))
     }
 
     fn plan(&self) -> Vec<String> {
         vec![format!(
-            "each thread keeps {} objects (about {}) and replaces {} per second",
+            "each thread keeps {} objects (about {}), replaces {} per second, and moves {} more from place to place",
             quantity::grouped(self.objects),
             quantity::bytes(self.objects * AVERAGE_BYTES),
-            quantity::bytes(self.bytes_per_second)
+            quantity::bytes(self.bytes_per_second),
+            quantity::grouped(self.wanderers)
         )]
     }
 
     fn facts(&self) -> serde_json::Value {
-        json!({ "objects_per_thread": self.objects, "bytes_per_second_per_thread": self.bytes_per_second })
+        json!({
+            "objects_per_thread": self.objects,
+            "wanderers_per_thread": self.wanderers,
+            "bytes_per_second_per_thread": self.bytes_per_second,
+        })
     }
 
     fn run(&self, env: &Env, i: usize, m: &mut Mutator<'_>) -> Result<Tally, Failure> {
@@ -133,10 +150,16 @@ impl Workload for Churn {
                 Ok(())
             })?;
         }
+        let mut wanderers = Wanderers::new(env, m, self.wanderers as usize, 1 + i as u64, true)?;
         let mut random = Self::random(i);
         let (mut replaced, mut bytes) = (0, 0_u64);
         let start = Instant::now();
         while !env.stopping() {
+            if !wanderers.step(env, m, &mut tally)? || !wanderers.look(m, &mut tally) {
+                // Something was lost: what follows could only be worse.
+                env.stop();
+                break;
+            }
             let due = Duration::from_secs_f64(bytes as f64 / self.bytes_per_second as f64);
             let ahead = due.saturating_sub(start.elapsed());
             if ahead > Duration::from_millis(1) {
@@ -179,6 +202,7 @@ impl Workload for Churn {
             }
             m.safepoint();
         }
+        wanderers.compare_all(m, &mut tally);
         Ok(tally)
     }
 }

@@ -130,6 +130,10 @@ impl Workload for GcBench {
         "passes"
     }
 
+    fn size_classes(&self) -> u64 {
+        4
+    }
+
     fn live_estimate(&self) -> u64 {
         self.mutators * (tree_bytes(self.stretch).max(2 * tree_bytes(self.long) + 8 * self.array as u64))
     }

@@ -18,11 +18,12 @@ use crate::quantity::{bytes, grouped};
 use crate::run::env::{Env, Failure};
 use build::{Board, Segment};
 use corpus::Corpus;
+pub(crate) use corpus::Note;
 use metronome_gc::{Global, Mutator, Root};
 use oracle::Oracle;
 use query::Query;
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -52,6 +53,7 @@ impl Budget {
 /// The workload: what was read, and the independent index of it.
 #[derive(Debug)]
 pub(crate) struct Index {
+    input: PathBuf,
     corpus: Corpus,
     oracle: Oracle,
     budget: Budget,
@@ -70,15 +72,16 @@ impl Index {
         heap_bytes: u64,
         mutators: u32,
         stop: &dyn Fn() -> bool,
-        skipped: &mut dyn FnMut(&Path, &str),
+        noted: &mut dyn FnMut(&Path, Note),
     ) -> Result<Index, String> {
         let mutators = mutators as usize;
         let shards = (mutators - 1).max(1);
         let budget = Budget::for_heap(heap_bytes);
         let mut oracle = Oracle::new(shards);
-        let corpus = corpus::read(dir, budget, &mut oracle, stop, skipped)?;
+        let corpus = corpus::read(dir, budget, &mut oracle, stop, noted)?;
         oracle.finish();
-        Ok(Index { corpus, oracle, budget, shards, mutators, board: OnceLock::new() })
+        let input = dir.to_owned();
+        Ok(Index { input, corpus, oracle, budget, shards, mutators, board: OnceLock::new() })
     }
 
     /// The board that segments are published on: made by whichever thread comes first.
@@ -119,6 +122,7 @@ impl Index {
         let board = self.board(env, m)?;
         let mut queries = (self.mutators == 1).then(|| Queries::new(self, board));
         let mut rounds = 0_u64;
+        let mut last_found = None;
         let last = loop {
             let segment = self.round(env, shard, m, rounds == 0, &mut queries, &mut tally)?;
             let Some(segment) = segment else {
@@ -130,7 +134,7 @@ impl Index {
                 break last;
             };
             let found = build::checksum(m, &segment);
-            tally.add(found, self.oracle.checksum(shard));
+            last_found = Some(found);
             if found != self.oracle.checksum(shard) {
                 tally.differs(|| format!("index-{shard}: round {rounds} differs from the independent index"));
             }
@@ -146,6 +150,8 @@ impl Index {
             m.safepoint();
         };
         tally.count("rounds", rounds);
+        // Of one round, so that it is the same in every run over the same files; each round was compared above.
+        tally.add(last_found.unwrap_or(0), self.oracle.checksum(shard));
         match last {
             Some(segment) => self.compare(m, shard, &segment, &mut tally),
             None => tally.differs(|| format!("index-{shard}: the published segment is gone")),
@@ -199,7 +205,6 @@ impl<'a> Queries<'a> {
         let query = Query::choose(&mut self.random, self.index.oracle.vocabulary());
         let found = env.insist(m, |m| query::answer(m, self.board.get(m), &query))?;
         let expected = self.index.oracle.answer(&query);
-        tally.add(found.digest(), expected.digest());
         if found != expected {
             tally.differs(|| format!("{query}: {found:?} instead of {expected:?}"));
         }
@@ -218,6 +223,16 @@ impl Workload for Index {
         if i < self.shards { format!("index-{i}") } else { format!("query-{}", i - self.shards) }
     }
 
+    fn size_classes(&self) -> u64 {
+        // Words of all lengths, chunks of all sizes, the other objects.
+        32
+    }
+
+    fn nothing(&self) -> Option<String> {
+        let dir = self.input.display();
+        (self.corpus.counts.indexed == 0).then(|| format!("nothing to index: no text files below {dir}"))
+    }
+
     fn live_estimate(&self) -> u64 {
         2 * self.oracle.index_bytes()
     }
@@ -231,9 +246,7 @@ impl Workload for Index {
             grouped(self.oracle.terms()),
             grouped(self.oracle.postings())
         )];
-        if c.indexed == 0 {
-            lines.push("nothing to index: there is no text file below the input directory".into());
-        }
+        lines.extend(self.nothing());
         let skipped: Vec<String> =
             c.skipped.iter().map(|(why, n)| format!("{} {why}", grouped(*n))).collect();
         if !skipped.is_empty() {

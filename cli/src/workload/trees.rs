@@ -43,6 +43,10 @@ impl Workload for Trees {
         "trees"
     }
 
+    fn size_classes(&self) -> u64 {
+        2
+    }
+
     fn live_estimate(&self) -> u64 {
         self.mutators * (tree_bytes(self.long_depth) + tree_bytes(self.short_max))
     }

@@ -4,6 +4,7 @@ use super::Budget;
 use super::oracle::Oracle;
 use super::walk::{BINARY, EMPTY, Found, OVER_BUDGET, UNREADABLE, walk};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -29,6 +30,27 @@ pub(super) struct Counts {
     pub(super) invalid_utf8: u64,
     /// By reason.
     pub(super) skipped: BTreeMap<&'static str, u64>,
+}
+
+/// What is said of a file that was not indexed as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// Left out, and why.
+    Skipped(&'static str),
+    /// Indexed up to the budget.
+    Cut,
+    /// Indexed as bytes.
+    InvalidUtf8,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Note::Skipped(why) => write!(f, "skipped ({why})"),
+            Note::Cut => f.write_str("cut (larger than the budget)"),
+            Note::InvalidUtf8 => f.write_str("indexed as bytes (not valid UTF-8)"),
+        }
+    }
 }
 
 /// The documents of a run.
@@ -86,7 +108,7 @@ pub(super) fn read(
     budget: Budget,
     oracle: &mut Oracle,
     stop: &dyn Fn() -> bool,
-    skipped: &mut dyn FnMut(&Path, &str),
+    noted: &mut dyn FnMut(&Path, Note),
 ) -> Result<Corpus, String> {
     let mut corpus = Corpus::default();
     let mut left = budget.text_bytes;
@@ -118,7 +140,11 @@ pub(super) fn read(
                         c.indexed += 1;
                         c.indexed_bytes += bytes.len() as u64;
                         c.cut += u64::from(cut);
-                        c.invalid_utf8 += u64::from(!is_utf8(&bytes, cut));
+                        let invalid = !is_utf8(&bytes, cut);
+                        c.invalid_utf8 += u64::from(invalid);
+                        for note in [cut.then_some(Note::Cut), invalid.then_some(Note::InvalidUtf8)] {
+                            note.into_iter().for_each(|note| noted(path, note));
+                        }
                         corpus.documents.push(Document { bytes });
                         (path, None)
                     }
@@ -127,7 +153,7 @@ pub(super) fn read(
         };
         if let Some(why) = why {
             *corpus.counts.skipped.entry(why).or_default() += 1;
-            skipped(path, why);
+            noted(path, Note::Skipped(why));
         }
         !stop()
     };
@@ -165,12 +191,12 @@ mod tests {
             path
         }
 
-        fn read(&self, budget: Budget) -> (Corpus, Oracle, Vec<(String, String)>) {
+        fn read(&self, budget: Budget) -> (Corpus, Oracle, Vec<(String, Note)>) {
             let mut oracle = Oracle::new(1);
             let mut names = Vec::new();
-            let corpus = read(&self.0, budget, &mut oracle, &|| false, &mut |path, why| {
+            let corpus = read(&self.0, budget, &mut oracle, &|| false, &mut |path, note| {
                 let name = path.strip_prefix(&self.0).unwrap().to_string_lossy().into_owned();
-                names.push((name, why.to_owned()));
+                names.push((name, note));
             })
             .unwrap();
             oracle.finish();
@@ -211,8 +237,11 @@ mod tests {
         {
             assert_eq!(c.skipped.get(why), Some(&n), "{why}: {names:?}");
         }
-        assert_eq!(c.skipped.values().sum::<u64>(), names.len() as u64);
-        assert!(names.contains(&("image".into(), BINARY.into())));
+        let skipped = names.iter().filter(|(_, note)| matches!(note, Note::Skipped(_))).count();
+        assert_eq!(c.skipped.values().sum::<u64>(), skipped as u64);
+        assert!(names.contains(&("image".into(), Note::Skipped(BINARY))));
+        assert!(names.contains(&("latin1.txt".into(), Note::InvalidUtf8)));
+        assert_eq!(names.len(), skipped + 1, "{names:?}");
         let known = |t: &str| oracle.vocabulary().iter().any(|v| **v == *t.as_bytes());
         assert!(known("hello") && known("hidden") && !known("secret") && !known("built"));
     }
@@ -256,7 +285,11 @@ mod tests {
         let (corpus, _, names) = dir.read(budget);
         let sizes: Vec<usize> = corpus.documents.iter().map(|d| d.bytes.len()).collect();
         assert_eq!((sizes, corpus.counts.cut), (vec![400, 200], 2));
-        assert_eq!(names, [("c".to_owned(), OVER_BUDGET.to_owned())]);
+        let note = |name: &str, note| (name.to_owned(), note);
+        assert_eq!(
+            names,
+            [note("a", Note::Cut), note("b", Note::Cut), note("c", Note::Skipped(OVER_BUDGET))]
+        );
 
         // A text of different words fills the index before the text's budget.
         let words: String = (0..1000).map(|i| format!("w{i} ")).collect();
