@@ -435,6 +435,7 @@ impl<'h> Mutator<'h> {
             // thread's user code holds.
             let in_vain = s.stops_cancelled.load(Relaxed) != cancelled;
             let may_wait = s.config.exhaustion != crate::config::Exhaustion::Fail && !r.service.load(Relaxed);
+            // Relaxed: a hint.
             if !ours_not_needed
                 || !may_wait
                 || in_vain

@@ -186,6 +186,7 @@ impl Reporter {
         crate::thread::set_service();
         loop {
             // Acquire: pairs with the Release at the collector's end: then all events are in the ring.
+            // Relaxed: the Acquire is what counts.
             let ended = self.shared.shutdown.load(Relaxed) && self.shared.collector_done.load(Acquire) != 0;
             let mut state = self.lock();
             self.drain(&mut state);
@@ -320,6 +321,7 @@ impl Reporter {
         out.collector_ns = n.collector_ns.load(Relaxed);
         out.departures = n.departures.load(Relaxed);
         out.stops_cancelled = s.stops_cancelled.load(Relaxed);
+        // Relaxed: counters.
         out.synchronous_collections = n.synchronous.load(Relaxed);
         out.live_bytes = n.live_bytes.load(Relaxed);
         out

@@ -45,6 +45,30 @@ impl Tracer<'_> {
             Some(c) => c.push(cell),
         }
     }
+
+    /// Visits a slot, for the derive. The array keeps a reference to another type from being dereferenced until it
+    /// fits; with that, the call proves that the field is a slot of this crate.
+    #[doc(hidden)]
+    #[inline]
+    pub fn __visit<T: Trace>(&mut self, [slot]: [&Slot<T>; 1]) {
+        // SAFETY: slots live inside heap objects only (`Slot::__new`), and only the collector has a `Tracer` to call
+        // this on.
+        unsafe { slot.__trace(self) }
+    }
+
+    /// The same for an array of slots.
+    #[doc(hidden)]
+    #[inline]
+    pub fn __visit_all<T: Trace, const N: usize>(&mut self, [slots]: [&[Slot<T>; N]; 1]) {
+        for slot in slots {
+            self.__visit([slot]);
+        }
+    }
+
+    /// Does nothing; the call proves that the field may be payload.
+    #[doc(hidden)]
+    #[inline]
+    pub fn __payload<T: PayloadField>(&mut self, _: [&T; 1]) {}
 }
 
 /// An opaque reference, for the derive.
@@ -75,6 +99,52 @@ pub unsafe trait Init<'m>: Sized {
     /// # Safety
     /// `place` must be valid for writes, aligned, and in a heap cell.
     unsafe fn write(self, place: *mut Self::Target);
+
+    // For the derive, which reaches them through this trait and so through nothing that could be forged: a type
+    // that does not implement this very trait cannot be allocated.
+
+    /// Visits the reference that a slot is made from.
+    #[doc(hidden)]
+    #[inline]
+    fn __value<T: Trace>([value]: [&Option<Gc<'m, T>>; 1], visit: &mut dyn FnMut(RawRef)) {
+        visit(RawRef(value.map_or(std::ptr::null_mut(), Gc::cell_ptr)));
+    }
+
+    /// The same for an array of slots.
+    #[doc(hidden)]
+    #[inline]
+    fn __values<T: Trace, const N: usize>(
+        [values]: [&[Option<Gc<'m, T>>; N]; 1],
+        visit: &mut dyn FnMut(RawRef),
+    ) {
+        for value in values {
+            Self::__value([value], visit);
+        }
+    }
+
+    /// Makes a slot.
+    ///
+    /// # Safety
+    /// As for `Slot::__new`.
+    #[doc(hidden)]
+    #[inline]
+    #[must_use]
+    unsafe fn __slot<T: Trace>(value: Option<Gc<'m, T>>) -> Slot<T> {
+        // SAFETY: by this function's contract, which is the same.
+        unsafe { Slot::__new(value) }
+    }
+
+    /// The same for an array of slots.
+    ///
+    /// # Safety
+    /// As for `Slot::__new`.
+    #[doc(hidden)]
+    #[inline]
+    #[must_use]
+    unsafe fn __slots<T: Trace, const N: usize>(values: [Option<Gc<'m, T>>; N]) -> [Slot<T>; N] {
+        // SAFETY: by this function's contract, which is the same.
+        values.map(|value| unsafe { Slot::__new(value) })
+    }
 }
 
 /// A plain value as a heap object: `m.alloc(Payload(String::new()))`.
@@ -192,12 +262,4 @@ unsafe fn trace_cell<T: Trace>(cell: *mut u8, tracer: &mut Tracer<'_>) {
 unsafe fn drop_cell<T>(cell: *mut u8) {
     // SAFETY: by this function's contract.
     unsafe { cell.add(CellOf::<T>::OFFSET).cast::<T>().drop_in_place() };
-}
-
-impl<T: Trace> Slot<T> {
-    #[doc(hidden)]
-    #[must_use]
-    pub fn __raw_of(value: &Option<Gc<'_, T>>) -> RawRef {
-        RawRef(value.map_or(std::ptr::null_mut(), |g| g.cell_ptr()))
-    }
 }

@@ -484,6 +484,7 @@ impl Space {
         for w in 0..meta.words() {
             let (alloc, mark) = (meta.alloc[w].load(Relaxed), meta.mark[w].load(Relaxed));
             debug_assert_eq!(mark & !alloc, 0, "a free cell is marked");
+            // Relaxed: stopped.
             meta.mark[w].store(0, Relaxed);
             let dead = alloc & !mark;
             if !glue {

@@ -10,7 +10,12 @@ use crate::{checks, init, parse, trace};
 pub(crate) fn expand(input: DeriveInput) -> syn::Result<TokenStream> {
     let model = parse::parse(input)?;
     let trace = trace::implementation(&model);
-    let init = if model.has_slots() { init::slotted(&model) } else { init::plain(&model) };
-    let checks = checks::all(&model);
-    Ok(quote!(#trace #init #checks))
+    Ok(if model.has_slots() {
+        let init = init::slotted(&model);
+        let no_drop = checks::no_drop(&model);
+        quote!(#trace #init #no_drop)
+    } else {
+        let init = init::plain(&model);
+        quote!(#trace #init)
+    })
 }

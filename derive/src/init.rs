@@ -5,14 +5,13 @@ use quote::{format_ident, quote};
 use syn::Member;
 
 use crate::bounds;
-use crate::model::{Field, Kind, Model, Shape, Variant};
+use crate::model::{Kind, Model, Shape, Variant};
 
 /// Names of locals in the written code; mixed-site, so that no user name can meet them.
 struct Names {
     visit: Ident,
     place: Ident,
     value: Ident,
-    item: Ident,
 }
 
 impl Names {
@@ -22,7 +21,6 @@ impl Names {
             visit: name("__metronome_visit"),
             place: name("__metronome_place"),
             value: name("__metronome_value"),
-            item: name("__metronome_item"),
         }
     }
 }
@@ -67,10 +65,9 @@ pub(crate) fn slotted(model: &Model) -> TokenStream {
     let (_, target_generics, where_clause) = generics.split_for_impl();
     let with_lifetime = bounds::with_lifetime(model, generics.clone());
     let (impl_generics, init_generics, _) = with_lifetime.split_for_impl();
-    let names = Names::new();
-    let Names { visit, place, value, .. } = &names;
-    let values = model.variants.iter().map(|variant| values_arm(model, variant, &init, &names));
-    let builds = model.variants.iter().map(|variant| build_arm(model, variant, &init, &names));
+    let Names { visit, place, value } = &Names::new();
+    let values = model.variants.iter().map(|variant| values_arm(model, variant, &init, visit));
+    let builds = model.variants.iter().map(|variant| build_arm(model, variant, &init));
     // SAFETY (of the written code): `values` yields each slot's value, from the same fields that `write` stores;
     // each new slot goes straight into the value that is written to the heap place, and cannot be seen before.
     quote! {
@@ -95,50 +92,45 @@ pub(crate) fn slotted(model: &Model) -> TokenStream {
     }
 }
 
-fn values_arm(model: &Model, variant: &Variant, init: &Ident, names: &Names) -> TokenStream {
+/// Slots are made by functions of the `Init` that is being implemented: they are genuine if it is, and if it is not,
+/// the type cannot be allocated.
+fn of_init(model: &Model, function: &str) -> TokenStream {
     let krate = &model.krate;
-    let Names { visit, item, .. } = names;
-    let pattern = variant.pattern(init, Field::is_slot);
+    let lifetime = &model.lifetime;
+    let function = format_ident!("{function}");
+    quote!(<Self as #krate::Init<#lifetime>>::#function)
+}
+
+fn values_arm(model: &Model, variant: &Variant, init: &Ident, visit: &Ident) -> TokenStream {
+    let pattern = variant.pattern(init);
     let visits = variant.fields.iter().filter_map(|field| {
         let binding = &field.binding;
-        match field.kind {
-            Kind::Payload => None,
-            Kind::Slot(_) => Some(quote!(#visit(<#krate::Slot<_>>::__raw_of(#binding));)),
-            Kind::Array(..) => Some(quote! {
-                for #item in #binding {
-                    #visit(<#krate::Slot<_>>::__raw_of(#item));
-                }
-            }),
-        }
+        let function = match field.kind {
+            Kind::Payload => return None,
+            Kind::Slot(_) => of_init(model, "__value"),
+            Kind::Array(..) => of_init(model, "__values"),
+        };
+        // The array has its type before the call, so that nothing is coerced into what the function takes.
+        Some(quote! {
+            let #binding = [#binding];
+            #function(#binding, #visit);
+        })
     });
     quote!(#pattern => { #(#visits)* })
 }
 
-fn build_arm(model: &Model, variant: &Variant, init: &Ident, names: &Names) -> TokenStream {
-    let krate = &model.krate;
-    let Names { item, .. } = names;
-    let slot = format_ident!("__metronome_slot", span = Span::mixed_site());
-    // The annotation ties the field's real type to the type whose functions are called.
-    let new = |value: &Ident| {
-        quote!({
-            let #slot: #krate::Slot<_> = unsafe { <#krate::Slot<_>>::__new(#value) };
-            #slot
-        })
-    };
-    let pattern = variant.pattern(init, |_| true);
+fn build_arm(model: &Model, variant: &Variant, init: &Ident) -> TokenStream {
+    let pattern = variant.pattern(init);
     let path = variant.path(&model.ident);
     let fields = variant.fields.iter().map(|field| {
         let member = &field.member;
         let binding = &field.binding;
-        let value = match field.kind {
-            Kind::Payload => quote!(#binding),
-            Kind::Slot(_) => new(binding),
-            Kind::Array(..) => {
-                let new = new(item);
-                quote!(#binding.map(|#item| #new))
-            }
+        let function = match field.kind {
+            Kind::Payload => return quote!(#member: #binding),
+            Kind::Slot(_) => of_init(model, "__slot"),
+            Kind::Array(..) => of_init(model, "__slots"),
         };
-        quote!(#member: #value)
+        quote!(#member: unsafe { #function(#binding) })
     });
     quote!(#pattern => #path { #(#fields),* },)
 }

@@ -68,14 +68,14 @@ impl Variant {
         }
     }
 
-    /// Pattern that lists *every* field. Those that `bind` selects are bound, the others matched by `_`.
+    /// Pattern that lists and binds *every* field.
     /// Braces serve for tuples too, so that only the type namespace is looked up.
-    pub(crate) fn pattern(&self, name: &Ident, bind: impl Fn(&Field) -> bool) -> TokenStream {
+    pub(crate) fn pattern(&self, name: &Ident) -> TokenStream {
         let path = self.path(name);
         let fields = self.fields.iter().map(|field| {
             let member = &field.member;
             let binding = &field.binding;
-            if bind(field) { quote!(#member: #binding) } else { quote!(#member: _) }
+            quote!(#member: #binding)
         });
         quote!(#path { #(#fields),* })
     }

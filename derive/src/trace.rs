@@ -14,9 +14,9 @@ pub(crate) fn implementation(model: &Model) -> TokenStream {
     let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
     let needs_trace = model.has_slots();
     let tracer = format_ident!("__metronome_tracer", span = Span::mixed_site());
-    let body = if needs_trace { visit(model, &tracer) } else { quote!() };
-    // SAFETY (of the written code): the patterns list every field, `parse` sorts each into slot or payload, and
-    // payload holds no slot (checked by `checks`); so every slot is visited, and once. Nothing in it can unwind.
+    let body = visit(model, &tracer);
+    // SAFETY (of the written code): the patterns list every field, and the tracer takes each as slot or as payload,
+    // which holds no slot; so every slot is visited, and once. Nothing in it can unwind.
     quote! {
         #[automatically_derived]
         unsafe impl #impl_generics #krate::Trace for #name #ty_generics #where_clause {
@@ -32,25 +32,26 @@ pub(crate) fn implementation(model: &Model) -> TokenStream {
 
 fn visit(model: &Model, tracer: &Ident) -> TokenStream {
     let arms = model.variants.iter().map(|variant| {
-        let pattern = variant.pattern(&model.ident, Field::is_slot);
-        let visits = variant.fields.iter().filter_map(|field| visit_field(model, field, tracer));
+        let pattern = variant.pattern(&model.ident);
+        let visits = variant.fields.iter().map(|field| visit_field(field, tracer));
         quote!(#pattern => { #(#visits)* })
     });
-    quote!(match self { #(#arms)* })
+    // A reference always counts as inhabited; an enum without variants must be matched itself.
+    let star = model.variants.is_empty().then(|| quote!(*));
+    quote!(match #star self { #(#arms)* })
 }
 
-/// The path is used as a type, never as a module: see the crate's safety notes.
-fn visit_field(model: &Model, field: &Field, tracer: &Ident) -> Option<TokenStream> {
-    let krate = &model.krate;
+/// Hands the field to the tracer, whose type follows from the trait's signature; its own methods come before those
+/// of any trait. The array has its type before the call, so that nothing is coerced into what the tracer takes.
+fn visit_field(field: &Field, tracer: &Ident) -> TokenStream {
     let binding = &field.binding;
-    let slot = format_ident!("__metronome_slot", span = Span::mixed_site());
-    match field.kind {
-        Kind::Payload => None,
-        Kind::Slot(_) => Some(quote!(unsafe { <#krate::Slot<_>>::__trace(#binding, #tracer) };)),
-        Kind::Array(..) => Some(quote! {
-            for #slot in #binding {
-                unsafe { <#krate::Slot<_>>::__trace(#slot, #tracer) };
-            }
-        }),
+    let method = match field.kind {
+        Kind::Payload => quote!(__payload),
+        Kind::Slot(_) => quote!(__visit),
+        Kind::Array(..) => quote!(__visit_all),
+    };
+    quote! {
+        let #binding = [#binding];
+        #tracer.#method(#binding);
     }
 }
