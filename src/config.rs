@@ -28,6 +28,8 @@ mod value;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use metronome_scheduler::Spread;
@@ -41,6 +43,23 @@ pub const ENV_PREFIX: &str = "METRONOME_";
 /// Variables with the prefix that belong to others: the seed of randomised tests and the choice of verifiers.
 pub const FOREIGN_VARIABLES: &[&str] =
     &["METRONOME_SEED", "METRONOME_VERIFY", "METRONOME_PROGRAMS", "METRONOME_MODEL"];
+
+/// Names that are flags of `metronome run`, and options of no heap: an error says so instead of guessing.
+const FLAGS_OF_RUN: &[&str] = &[
+    "workload",
+    "input",
+    "seconds",
+    "mutators",
+    "live",
+    "alloc-rate",
+    "straggler",
+    "config",
+    "json",
+    "verbose",
+];
+
+/// Largest configuration file that is read, in bytes.
+const FILE_MAX: u64 = 1 << 20;
 
 /// Size of a heap region in bytes.
 const REGION_BYTES: u64 = 64 << 10;
@@ -187,9 +206,12 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] if there is no such option or the value is not one it takes; the configuration is then unchanged.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
-        let spec = OptionSpec::find(name).ok_or_else(|| ConfigError::UnknownOption {
-            name: name.to_owned(),
-            nearest: OptionSpec::nearest(name, |spec| spec.name),
+        let spec = OptionSpec::find(name).ok_or_else(|| match flag_of_run(name) {
+            Some(flag) => ConfigError::FlagOfRun { name: name.to_owned(), flag },
+            None => ConfigError::UnknownOption {
+                name: name.to_owned(),
+                nearest: OptionSpec::nearest(name, |spec| spec.name),
+            },
         })?;
         spec.set(self, value)
     }
@@ -234,13 +256,14 @@ impl Config {
         Ok(())
     }
 
-    /// Sets what this TOML file sets.
+    /// Sets what this TOML file sets: a regular file of at most 1 MiB.
     ///
     /// # Errors
-    /// [`ConfigError`], with file and line; the configuration is then unchanged.
+    /// [`ConfigError`], with file and line, also for a file that is not regular (reading a pipe or device might never
+    /// end) or is larger; the configuration is then unchanged.
     pub fn merge_toml_file(&mut self, path: impl AsRef<Path>) -> Result<(), ConfigError> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path)
+        let text = read_file(path)
             .map_err(|error| ConfigError::File { path: path.to_owned(), reason: error.to_string() })?;
         self.merge_toml(&text).map_err(|error| error.at(path.display().to_string()))
     }
@@ -262,9 +285,13 @@ impl Config {
                 continue;
             }
             let spec = OPTIONS.iter().find(|spec| spec.env == variable).ok_or_else(|| {
-                ConfigError::UnknownVariable {
-                    variable: variable.to_owned(),
-                    nearest: OptionSpec::nearest(variable, |spec| spec.env),
+                let name = variable[ENV_PREFIX.len()..].to_ascii_lowercase().replace('_', "-");
+                match flag_of_run(&name) {
+                    Some(flag) => ConfigError::FlagOfRun { name: variable.to_owned(), flag },
+                    None => ConfigError::UnknownVariable {
+                        variable: variable.to_owned(),
+                        nearest: OptionSpec::nearest(variable, |spec| spec.env),
+                    },
                 }
             })?;
             spec.set(&mut merged, value.as_ref()).map_err(|error| error.at(variable))?;
@@ -329,6 +356,40 @@ impl Default for Config {
     fn default() -> Config {
         Config::DEFAULT
     }
+}
+
+/// The flag of this name, if it is one of `metronome run` alone.
+fn flag_of_run(name: &str) -> Option<&'static str> {
+    FLAGS_OF_RUN.iter().copied().find(|flag| *flag == name)
+}
+
+/// Reads a regular file of at most [`FILE_MAX`] bytes.
+fn read_file(path: &Path) -> io::Result<String> {
+    let regular = |is: &std::fs::Metadata| {
+        let refuse = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        if !is.is_file() {
+            return refuse("it is not a regular file; give one".into());
+        }
+        if is.len() > FILE_MAX {
+            return refuse(format!("it has {} bytes, more than {FILE_MAX}; give a smaller one", is.len()));
+        }
+        Ok(())
+    };
+    // Before opening it, which can wait for a pipe's writer or do something to a device; and again after, as it may
+    // have been replaced.
+    regular(&std::fs::metadata(path)?)?;
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    regular(&file.metadata()?)?;
+    let mut text = String::new();
+    // One byte more, to notice a file that grows, or one whose length the system does not tell.
+    file.take(FILE_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_MAX {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("it has more than {FILE_MAX} bytes"),
+        ));
+    }
+    Ok(text)
 }
 
 /// The options table as Markdown, for the documentation.

@@ -5,7 +5,7 @@ use quote::{format_ident, quote};
 use syn::Member;
 
 use crate::bounds;
-use crate::model::{Kind, Model, Shape, Variant};
+use crate::model::{Field, Kind, Model, Shape, Variant};
 
 /// Names of locals in the written code; mixed-site, so that no user name can meet them.
 struct Names {

@@ -10,17 +10,23 @@
 //!
 //! # Safety
 //! The written code contains `unsafe`, and safe user code chooses the input. What keeps that sound:
+//! - **Everything is tied to the traits that are implemented, and to no other name.** A crate path, `::metronome_gc`
+//!   and even `::core` can be made to mean anything, but only a type that implements the real `Trace`, and whose
+//!   initialiser implements the real `Init`, can be allocated. The signatures of these two force the types of what
+//!   their functions are given, and every field goes to a function reached from there: in `Trace::trace` to a
+//!   method of the tracer (a type's own methods come before those of any trait in scope), in `Init` to functions of
+//!   that trait itself. They accept genuine slots, genuine references and `Send + Sync + 'static` payload. If a name
+//!   of the path is forged, either these types do not fit or a trait is implemented that allocation does not know.
+//! - **Nothing is coerced on the way**: each field is passed by reference in an array that has been given its type
+//!   before, so that a type that dereferences to a slot is not taken for one.
 //! - **No token of the user stands inside a written `unsafe` block** except the `#[trace(crate = …)]` path, which
-//!   is parsed as a plain module path and so holds no expression.
-//! - **Slots are recognised by name, and then held to it.** The written constructor fills a slot field with a
-//!   value whose type is written as `…::Slot<_>`, so a foreign type of that name is a type error, and because the
-//!   path is used as a *type* the functions called on it are that type's own. A slot under any other name counts
-//!   as payload and is refused, because `Slot` is neither `Send` nor `Sync`.
-//! - **Every pattern lists every field** (no `..`), and each payload field is checked through a reference to the
-//!   real field. An attribute macro that edits the type after the derive has read it makes a compile error.
+//!   is parsed as a plain module path and so holds no expression. What is called there are functions of `Init`.
+//! - **Slots are recognised by name.** A foreign type of that name is a type error by the above; a slot under any
+//!   other name counts as payload and is refused, because `Slot` is neither `Send` nor `Sync`.
+//! - **Every pattern lists every field** (no `..`). An attribute macro that edits the type after the derive has read
+//!   it makes a compile error.
 //! - **No `Drop` for a type with slots**, by two checks: a conflicting implementation, and a move out of each
 //!   slot field, which the language refuses for any type with a destructor whatever the names in scope mean.
-//! - A `Payload` trait that does not imply `Send + Sync + 'static` (a forged crate path) is refused.
 #![forbid(unsafe_code)]
 
 use proc_macro::TokenStream;

@@ -79,15 +79,33 @@ fn every_slot_is_traced_and_shaded_once_and_payload_never() {
         enum Tree { Nil, Leaf(u8, Slot<Tree>), Fork { a: Slot<Tree>, key: u8, b: [Slot<Tree>; 2] } }
     });
     let trace = text(implementation(&file, "Trace"));
-    assert_eq!(count(&trace, "::__trace("), 3);
     assert!(trace.contains("constNEEDS_TRACE:bool=true;"));
-    assert!(trace.contains("Tree::Fork{a:__metronome_f0,key:_,b:__metronome_f2}"));
-    assert!(trace.contains("Tree::Leaf{0:_,1:__metronome_f1}"));
-    assert!(trace.contains("Tree::Nil{}"));
-    assert_eq!(count(&trace, "for__metronome_slotin__metronome_f2"), 1);
+    let typed = |method: &str, field: u8| {
+        let field = format!("__metronome_f{field}");
+        format!("let{field}=[{field}];__metronome_tracer.{method}({field});")
+    };
+    for arm in [
+        "Tree::Nil{}=>{}".to_owned(),
+        format!(
+            "Tree::Leaf{{0:__metronome_f0,1:__metronome_f1}}=>{{{}{}}}",
+            typed("__payload", 0),
+            typed("__visit", 1)
+        ),
+        format!(
+            "Tree::Fork{{a:__metronome_f0,key:__metronome_f1,b:__metronome_f2}}=>{{{}{}{}}}",
+            typed("__visit", 0),
+            typed("__payload", 1),
+            typed("__visit_all", 2)
+        ),
+    ] {
+        assert!(trace.contains(&arm), "{arm} in {trace}");
+    }
     let init = text(implementation(&file, "Init"));
-    assert_eq!(count(&init, "::__raw_of("), 3);
-    assert_eq!(count(&init, "::__new("), 3);
+    let of_init = "<Selfas::metronome_gc::Init<'m>>::";
+    for (function, times) in [("__value", 2), ("__values", 1), ("__slot", 2), ("__slots", 1)] {
+        assert_eq!(count(&init, &format!("{of_init}{function}(")), times, "{function} in {init}");
+    }
+    assert_eq!(count(&init, of_init), 6);
     let shape: Vec<(String, usize)> = init_enum(&file)
         .expect("initialiser")
         .variants
@@ -121,7 +139,7 @@ fn type_without_slots_is_its_own_initialiser_and_may_drop() {
         let init = text(implementation(&file, "Init"));
         assert!(init.contains("typeTarget=Self;constHAS_SLOTS:bool=false;"), "{init}");
         let trace = text(implementation(&file, "Trace"));
-        assert!(trace.contains("constNEEDS_TRACE:bool=false;") && !trace.contains("__trace"), "{trace}");
+        assert!(trace.contains("constNEEDS_TRACE:bool=false;") && !trace.contains("__visit"), "{trace}");
         assert!(!text(&file).contains("Drop"));
     }
 }
@@ -133,7 +151,7 @@ fn enum_without_variants_is_matched_too() {
         text(file(parse_quote!(
             enum Never {}
         )))
-        .contains("match*__metronome_object{}")
+        .contains("match*self{}")
     );
 }
 
@@ -172,8 +190,9 @@ fn hidden_slots_are_payload_and_payload_is_checked() {
     for ty in hidden {
         let file = file(parse_quote!(struct Object { field: #ty }));
         assert!(init_struct(&file).is_none());
-        let check = format!("__metronome_payload::<{}>(__metronome_f0)", text(&ty));
-        assert!(text(&file).contains(&check), "{check}");
+        let trace = text(implementation(&file, "Trace"));
+        assert!(trace.contains("__metronome_tracer.__payload(__metronome_f0);"), "{}: {trace}", text(&ty));
+        assert!(!trace.contains("__visit"), "{}: {trace}", text(&ty));
     }
 }
 
@@ -182,7 +201,9 @@ fn slots_are_seen_through_parentheses_and_macro_groups() {
     let slot = TokenTree::Group(proc_macro2::Group::new(Delimiter::None, quote!(Slot<Node>)));
     let file =
         file(parse_quote!(struct Node { a: (Slot<Node>), b: #slot, c: [#slot; 2], d: a::b::Slot<Node> }));
-    assert_eq!(count(&text(implementation(&file, "Trace")), "::__trace("), 4);
+    let trace = text(implementation(&file, "Trace"));
+    assert_eq!(count(&trace, ".__visit("), 3);
+    assert_eq!(count(&trace, ".__visit_all("), 1);
 }
 
 #[test]
@@ -239,6 +260,20 @@ fn raw_and_tuple_names_keep_their_shape() {
 }
 
 #[test]
+fn slots_are_tied_to_the_traits_and_not_to_a_name() {
+    let file = text(file(parse_quote!(
+        #[trace(crate = forged)]
+        struct Node {
+            next: Slot<Node>,
+            kids: [Slot<Node>; 2],
+        }
+    )));
+    for name in ["Slot", "__private::Payload"] {
+        assert!(!file.contains(&format!("forged::{name}")), "{name} in {file}");
+    }
+}
+
+#[test]
 fn crate_path_replaces_every_mention() {
     let file = text(file(parse_quote!(
         #[trace(crate = crate::inner)]
@@ -280,7 +315,7 @@ fn nothing_of_the_user_is_inside_an_unsafe_block_and_no_pattern_skips_fields() {
     });
     let mut inside = Inside::default();
     inside.visit_file(&file);
-    assert_eq!(inside.blocks.len(), 5); // two traced, two built, one written
+    assert_eq!(inside.blocks.len(), 3); // two built, one written
     for block in &inside.blocks {
         assert!(!block.to_lowercase().contains("user"), "{block}");
     }

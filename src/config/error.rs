@@ -21,6 +21,13 @@ pub enum ConfigError {
         /// The known variable whose name is nearest to it.
         nearest: &'static str,
     },
+    /// This is a flag of `metronome run`, and no option of a heap.
+    FlagOfRun {
+        /// The name given: of an option or an environment variable.
+        name: String,
+        /// The flag, without its dashes.
+        flag: &'static str,
+    },
     /// The value cannot be read as what the option takes.
     BadValue {
         /// The option.
@@ -112,6 +119,13 @@ impl fmt::Display for ConfigError {
                 write!(
                     f,
                     "unknown environment variable {variable:?}: did you mean {nearest}? (unset it otherwise)"
+                )
+            }
+            ConfigError::FlagOfRun { name, flag } => {
+                write!(
+                    f,
+                    "{name:?} is no option of the heap: it is a flag of `metronome run` only, to be given as --{flag} \
+                     on its command line"
                 )
             }
             ConfigError::BadValue { option, value, expected } => {

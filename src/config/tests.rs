@@ -163,6 +163,17 @@ fn unknown_names_lead_to_the_nearest() {
 }
 
 #[test]
+fn flags_of_the_command_are_told_from_misspelt_options() {
+    let flag_of_run = |name: &str, flag| ConfigError::FlagOfRun { name: name.into(), flag };
+    assert_eq!(Config::default().set("alloc-rate", "1"), Err(flag_of_run("alloc-rate", "alloc-rate")));
+    let error = Config::default().merge_env([("METRONOME_ALLOC_RATE", "1")]).unwrap_err();
+    assert_eq!(error, flag_of_run("METRONOME_ALLOC_RATE", "alloc-rate"));
+    let error = Config::from_toml("heap = '64M'\nseconds = 3").unwrap_err();
+    assert!(error.to_string().contains("line 2") && error.to_string().contains("--seconds"), "{error}");
+    assert_eq!(error.innermost(), &flag_of_run("seconds", "seconds"));
+}
+
+#[test]
 fn environment_sets_options_and_refuses_misspelt_ones() {
     let mut config = Config::default();
     let variables = [
@@ -252,6 +263,19 @@ fn toml_files_are_named_in_errors() {
     assert!(error.to_string().contains("metronome.toml: line 2: beat"), "{error}");
     assert!(matches!(error.innermost(), ConfigError::BadValue { option: "beat", .. }));
     assert_eq!(config, Config::default());
+
+    for (bad, word) in [(&directory, "regular"), (&std::path::PathBuf::from("/dev/zero"), "regular")] {
+        let error = config.merge_toml_file(bad).unwrap_err();
+        assert!(matches!(&error, ConfigError::File { reason, .. } if reason.contains(word)), "{error}");
+    }
+    std::fs::write(&path, " ".repeat((1 << 20) + 1)).unwrap();
+    let error = config.merge_toml_file(&path).unwrap_err();
+    assert!(
+        matches!(&error, ConfigError::File { reason, .. } if reason.contains("1048577 bytes")),
+        "{error}"
+    );
+    std::fs::write(&path, " ".repeat(1 << 20)).unwrap();
+    config.merge_toml_file(&path).unwrap();
 
     std::fs::write(&path, "window = '20ms'\n").unwrap();
     config.merge_toml_file(&path).unwrap();

@@ -1,28 +1,41 @@
 #![forbid(unsafe_code)]
 
-// A crate path that lends the real constructor to a module whose `__trace` visits nothing.
-use metronome_gc::Trace;
+// A crate path with the real traits and a `Slot` that holds what must not be dropped on another thread.
+use metronome_gc::{Payload, Trace};
 
 mod forged {
-    pub use metronome_gc::{Gc, Init, Trace, Tracer, __private};
+    pub use metronome_gc::{__private, Gc, Init, Trace, Tracer};
+    use std::marker::PhantomData;
+    use std::rc::Rc;
 
-    #[allow(non_snake_case)]
-    pub mod Slot {
-        use metronome_gc::{__private::RawRef, Gc, Slot, Tracer};
-        #[allow(non_upper_case_globals)]
-        pub const __new: for<'a> unsafe fn(Option<Gc<'a, super::super::Node>>) -> Slot<super::super::Node> =
-            Slot::<super::super::Node>::__new;
-        pub fn __raw_of(value: &Option<Gc<'_, super::super::Node>>) -> RawRef {
-            Slot::<super::super::Node>::__raw_of(value)
+    pub struct Slot<T>(Rc<u32>, PhantomData<T>);
+    impl<T> Slot<T> {
+        pub fn __new(_: Option<Gc<'_, T>>) -> Slot<T> {
+            Slot(Rc::new(0), PhantomData)
         }
-        pub fn __trace(_: &Slot<super::super::Node>, _: &mut Tracer<'_>) {}
+        pub fn __trace(&self, _: &mut Tracer<'_>) {}
+        pub fn __visit(&self, _: &mut Tracer<'_>) {}
     }
+}
+
+// Methods of the names that the derive calls, in scope.
+trait Hijack: Sized {
+    fn __visit<T>(self, _: T) {}
+    fn __visit_all<T>(self, _: T) {}
+    fn __payload<T>(self, _: T) {}
+}
+impl<T> Hijack for T {}
+
+#[derive(Trace)]
+#[trace(crate = forged)]
+struct One {
+    slot: forged::Slot<Payload<u64>>,
 }
 
 #[derive(Trace)]
 #[trace(crate = forged)]
-struct Node {
-    next: metronome_gc::Slot<Node>,
+struct Many {
+    slots: [forged::Slot<Payload<u64>>; 3],
 }
 
 fn main() {}
