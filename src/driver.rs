@@ -177,9 +177,11 @@ impl Driver {
         self.last_now_ns = now;
         self.sample_allocation(now);
         // Relaxed: a hint; whoever waits has woken, or will wake, this thread.
-        let waiting = self.shared.waiting_for_memory.load(Relaxed) > 0;
+        // Those who have not yet noticed that there is memory again are no reason to hurry.
+        let short = self.shared.space.free_regions() <= self.shared.low_regions;
+        let waiting = short && self.shared.waiting_for_memory.load(Relaxed) > 0;
         if !self.cycle.open {
-            if !self.should_start(now, waiting) {
+            if !self.should_start(now) {
                 // Relaxed: a hint for the alarm and for refills.
                 self.shared.wants_ticks.store(false, Relaxed);
                 self.suppress_ticks(true);
@@ -239,7 +241,7 @@ impl Driver {
         self.shared.trigger_bytes.store(self.pacer.prediction().trigger_used_bytes, Relaxed);
     }
 
-    fn should_start(&mut self, now: u64, waiting: bool) -> bool {
+    fn should_start(&mut self, now: u64) -> bool {
         let s = &self.shared;
         // Acquire: pairs with the AcqRel in `request_cycle`.
         let requested = s.requested.load(Acquire).wrapping_sub(s.cycles_done.load(Relaxed)) as i64 > 0;
@@ -258,12 +260,7 @@ impl Driver {
         // cycle that could not help.
         let allocated = s.space.allocated_bytes().saturating_sub(self.allocated_at_end);
         let scarce = s.space.free_regions() <= s.low_regions && allocated >= s.space.heap_bytes() / 16;
-        requested
-            || full
-            || scarce
-            || waiting
-            || overdue
-            || s.space.free_regions() == 0 && used > 0 && self.failed_now()
+        requested || full || scarce || overdue || s.space.free_regions() == 0 && used > 0 && self.failed_now()
     }
 
     /// With `suppress-idle-ticks` the alarm sleeps while no cycle is active; refills then look at the trigger.

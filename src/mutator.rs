@@ -278,7 +278,11 @@ impl<'h> Mutator<'h> {
             // Relaxed: for reports.
             s.failed_bytes.store(bytes, Relaxed);
         }
-        let target = s.request_cycle();
+        // A cycle that is under way may do; if it does not, ask for one that sees what died meanwhile.
+        // Acquire: pairs with the Release at a cycle's start and end.
+        let running = s.cycle.load(Acquire);
+        let mut asked = s.cycles_done.load(Acquire) >= running;
+        let mut target = if asked { s.request_cycle() } else { running };
         let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
         self.stop_running();
         // Relaxed: the collector reads it as a hint; woken by `request_cycle` above and by this count's change.
@@ -291,8 +295,13 @@ impl<'h> Mutator<'h> {
                 break Ok(());
             }
             // Acquire: pairs with the Release at a cycle's end.
-            if s.cycles_done.load(Acquire).wrapping_sub(target) as i64 >= 0 && s.space.reap_is_empty() {
-                break Err(());
+            if s.cycles_done.load(Acquire) >= target && s.space.reap_is_empty() {
+                if asked {
+                    break Err(());
+                }
+                asked = true;
+                target = s.request_cycle();
+                continue;
             }
             // Relaxed: the shutdown wakes this thread after it is stored; a late look costs one limit.
             if s.clock.now() >= deadline || s.shutdown.load(Relaxed) {

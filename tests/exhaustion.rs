@@ -50,11 +50,19 @@ fn degrade_waits_at_safepoints_and_says_so() {
 
 #[test]
 fn synchronous_finishes_the_cycle_at_once() {
-    let heap = heap(Exhaustion::Synchronous);
-    let failures = heap.enter(churn);
-    let stats = heap.stats();
-    assert_eq!(stats.out_of_memory, 0);
-    assert!(failures == 0 || stats.synchronous_collections > 0, "{failures} failures: {stats:#?}");
+    // A cycle may happen to end by itself just when memory does; then there is nothing to finish. Not every time.
+    let mut seen = 0;
+    for _ in 0..20 {
+        let heap = heap(Exhaustion::Synchronous);
+        heap.enter(churn);
+        let stats = heap.stats();
+        assert_eq!(stats.out_of_memory, 0);
+        seen += stats.synchronous_collections;
+        if seen > 0 {
+            return;
+        }
+    }
+    panic!("memory ran out again and again, and no cycle was finished synchronously");
 }
 
 #[test]
