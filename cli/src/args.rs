@@ -31,6 +31,10 @@ pub(crate) enum Command {
     Options,
 }
 
+/// What the table of options does not hold.
+pub(crate) const VERIFY_NOTE: &str = "Besides: `METRONOME_VERIFY` in the environment, `1` or `0` (the default): whether \
+    the collector checks itself after each cycle, slowly.";
+
 /// What the workload threads do.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkloadKind {
@@ -48,7 +52,10 @@ pub(crate) enum WorkloadKind {
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Later ones win: defaults, --config file (TOML), environment METRONOME_*, flags.\n\
     Sizes: 64k, 256M, 1.5G or bytes. Times: 100ns, 500us, 1.5ms, 1s.\n\
-    Status: 0 all results verified; 1 wrong results or not enough memory; 2 bad flags or input.")]
+    Environment: METRONOME_<OPTION>, such as METRONOME_HEAP, and METRONOME_VERIFY=1 (0: off), which lets the\n\
+    collector check itself after each cycle, slowly.\n\
+    Status: 0 all results verified; 1 wrong results or not enough memory; 2 bad flags or input, or output lost;\n\
+    130, 143 ended early by SIGINT, SIGTERM.")]
 pub(crate) struct RunArgs {
     /// What the workload threads do
     #[arg(long, value_enum, default_value = "index", help_heading = "Workload")]
@@ -75,8 +82,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Workload")]
     pub(crate) alloc_rate: Option<u64>,
 
-    /// Testing: one more thread that does not poll for MS milliseconds once per second
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=900), help_heading = "Workload")]
+    /// Testing: one more thread that does not poll for MS milliseconds once per second [1..=10000]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=10_000), help_heading = "Workload")]
     pub(crate) straggler: Option<u64>,
 
     /// Read heap options from this TOML file
@@ -87,7 +94,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE", help_heading = "Input and output")]
     pub(crate) json: Option<PathBuf>,
 
-    /// Name each skipped file, and say more in the summary
+    /// Name each file that is skipped, cut or not valid UTF-8, and say more in the summary
     #[arg(short, long, help_heading = "Input and output")]
     pub(crate) verbose: bool,
 
@@ -234,6 +241,25 @@ mod tests {
         for spec in OPTIONS {
             assert!(help.contains(&format!("--{} ", spec.name)), "{}: {help}", spec.name);
             assert!(help.contains(spec.range), "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn flags_of_the_run_are_told_from_misspelt_options() {
+        let command = Cli::command();
+        let run = command.find_subcommand("run").unwrap();
+        let own = run.get_arguments().map(|a| a.get_id().as_str().replace('_', "-"));
+        let own: Vec<String> = own.filter(|name| OPTIONS.iter().all(|spec| spec.name != name)).collect();
+        assert!(own.len() >= 10 && own.iter().any(|name| name == "alloc-rate"), "{own:?}");
+        for name in own {
+            let error = Config::default().set(&name, "1").unwrap_err().to_string();
+            assert!(
+                error.contains("flag of `metronome run`") && error.contains(&format!("--{name}")),
+                "{error}"
+            );
+            let variable = format!("METRONOME_{}", name.to_uppercase().replace('-', "_"));
+            let error = Config::default().merge_env([(&variable, "1")]).unwrap_err().to_string();
+            assert!(error.contains("flag of `metronome run`") && error.contains(&variable), "{error}");
         }
     }
 

@@ -8,6 +8,7 @@ mod check;
 mod output;
 mod quantity;
 mod run;
+mod signals;
 mod workload;
 
 use args::{Cli, Command};
@@ -15,6 +16,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    signals::errors_at_file_size_limit();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(e) => return args::explain(&e),
@@ -22,6 +24,8 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::run(&args),
-        Command::Options => output::print(&metronome_gc::config::options_markdown()),
+        Command::Options => {
+            output::print(&format!("{}\n{}\n", metronome_gc::config::options_markdown(), args::VERIFY_NOTE))
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! `metronome run`: a workload, the periodic task beside it, and the report of what they felt.
 
 pub(crate) mod env;
+mod files;
 mod json;
 mod picture;
 mod progress;
@@ -10,20 +11,19 @@ mod task;
 
 use crate::args::{RunArgs, WorkloadKind};
 use crate::output::{USAGE, one_line, say, write_out};
+use crate::signals::Signals;
 use crate::workload::churn::Churn;
 use crate::workload::gcbench::GcBench;
-use crate::workload::index::Index;
+use crate::workload::index::{Index, Note};
 use crate::workload::trees::Trees;
 use crate::workload::{Tally, Workload};
 use env::{Env, Failure};
 use metronome_gc::config::Config;
 use metronome_gc::{BuildError, Heap, Mutator, Stats};
 use progress::Progress;
-use std::fs::File;
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -33,9 +33,6 @@ use task::TaskReport;
 const DEFAULT_RATE: u64 = 64 << 20;
 /// How often the main thread looks around.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// Set when the user wants the run to end (Ctrl-C, SIGTERM).
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Everything that a run has found out.
 pub(crate) struct Outcome {
@@ -51,7 +48,11 @@ pub(crate) struct Outcome {
     refusals: Vec<String>,
     /// What went wrong, in words; a run with an empty list is verified.
     problems: Vec<String>,
+    /// Why there was nothing to compare.
+    nothing: Option<String>,
     interrupted: bool,
+    /// The problems, if any, are only that the user ended the run early.
+    unfinished: bool,
     peak_rss_bytes: Option<u64>,
 }
 
@@ -60,48 +61,109 @@ impl Outcome {
     fn verified(&self) -> bool {
         self.problems.is_empty()
     }
+
+    /// Whether there was nothing to verify.
+    fn compared_nothing(&self) -> bool {
+        self.nothing.is_some() && self.verified()
+    }
+}
+
+/// What can be said of the utilization target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Contract {
+    Kept,
+    Broken,
+    /// The run was shorter than a window.
+    NotMeasured,
+    /// Events were lost: none that are left tell of a broken window, but those might have.
+    Unknown,
+}
+
+impl Contract {
+    fn of(s: &Stats) -> Contract {
+        let measured = s.mmu.iter().any(|m| m.window_ns == s.window_ns && m.charged_ppm.is_some());
+        match (s.violations, s.lost_events, measured) {
+            (1.., ..) => Contract::Broken,
+            (0, 1.., _) => Contract::Unknown,
+            (0, 0, false) => Contract::NotMeasured,
+            (0, 0, true) => Contract::Kept,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Contract::Kept => "kept",
+            Contract::Broken => "broken",
+            Contract::NotMeasured => "not measured",
+            Contract::Unknown => "unknown",
+        }
+    }
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &RunArgs) -> ExitCode {
-    match perform(args) {
+    let signals = Signals::watch();
+    match perform(args, &signals) {
         Ok(code) => code,
         Err(refusal) => {
             say(format_args!("metronome run: {}", one_line(&refusal)));
-            ExitCode::from(USAGE)
+            ExitCode::from(signals.status().unwrap_or(USAGE))
         }
     }
 }
 
 /// The whole command; an error is the user's to mend, in one line.
-fn perform(args: &RunArgs) -> Result<ExitCode, String> {
+fn perform(args: &RunArgs, signals: &Signals) -> Result<ExitCode, String> {
     let config = configure(args)?;
-    // Opened now, so that a run is not lost for a name that cannot be written.
-    let mut json = match &args.json {
-        Some(path) if path.as_os_str() != "-" => Some(
-            File::create(path)
-                .map_err(|e| format!("--json {}: {e}; choose a file that can be written", path.display()))?,
-        ),
-        _ => None,
+    let json_file = args.json.as_deref().filter(|path| path.as_os_str() != "-");
+    let named = [
+        ("--config", args.config.as_deref()),
+        ("--json", json_file),
+        ("--verbose-gc", config.verbose_gc.as_deref()),
+    ];
+    let named: Vec<(&str, &Path)> =
+        named.into_iter().filter_map(|(flag, path)| Some((flag, path?))).collect();
+    let stdout = Path::new("/dev/stdout");
+    let redirected = std::fs::metadata(stdout).is_ok_and(|there| there.is_file());
+    let stdout = redirected.then_some(("standard output", stdout));
+    files::distinct(&stdout.into_iter().chain(named).collect::<Vec<_>>())?;
+    let refuse = |path: &Path, e: &dyn std::fmt::Display| {
+        format!("--json {}: {e}; choose a file that can be written", path.display())
     };
-    watch_signals();
-    let workload = plan(args, &config)?;
-    let outcome = measure(args, config, workload)?;
+    let results = match json_file {
+        Some(path) => Some((path, files::Results::prepare(path).map_err(|e| refuse(path, &e))?)),
+        None => None,
+    };
+    let workload = plan(args, &config, signals)?;
+    let outcome = measure(args, config, workload, signals)?;
     let text = summary::text(&outcome, args.verbose);
-    let value = json::value(&outcome);
-    let to_stdout = args.json.as_deref() == Some(Path::new("-"));
+    let value = format!("{:#}\n", json::value(&outcome));
+
+    // First what others read: it must not be lost because nobody reads the summary.
+    let mut lost = Vec::new();
+    if let Some((path, results)) = results {
+        lost.extend(results.write(&value).err().map(|e| refuse(path, &e)));
+    }
+    let to_stdout = args.json.is_some() && json_file.is_none();
+    let written = write_out(if to_stdout { &value } else { &text });
+    lost.extend(written.err().map(|e| format!("cannot write to standard output: {e}")));
     if to_stdout {
         say(text.trim_end());
     }
-    let out = if to_stdout { format!("{value:#}\n") } else { text };
-    write_out(&out).map_err(|e| format!("cannot write to standard output: {e}"))?;
-    if let (Some(file), Some(path)) = (&mut json, &args.json) {
-        writeln!(file, "{value:#}").map_err(|e| format!("--json {}: {e}", path.display()))?;
+    let log = outcome.stats.log_error.as_ref();
+    lost.extend(
+        log.map(|e| format!("the verbose GC log is not complete: {e}; give --verbose-gc a file with room")),
+    );
+    for line in outcome.problems.iter().chain(&lost) {
+        say(format_args!("metronome run: {}", one_line(line)));
     }
-    for problem in &outcome.problems {
-        say(format_args!("metronome run: {}", one_line(problem)));
-    }
-    Ok(if outcome.verified() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let status = match (outcome.verified() || outcome.unfinished, lost.is_empty(), signals.status()) {
+        (false, ..) => 1,
+        (true, false, _) => USAGE,
+        (true, true, Some(status)) => status,
+        (true, true, None) => u8::from(!outcome.verified()),
+    };
+    Ok(ExitCode::from(status))
 }
 
 /// Defaults, then file, then environment, then flags.
@@ -113,6 +175,16 @@ fn configure(args: &RunArgs) -> Result<Config, String> {
     config.merge_process_env().map_err(|e| e.to_string())?;
     args.heap.apply(&mut config).map_err(|e| format!("--{e}"))?;
     config.validate().map_err(|e| e.to_string())?;
+    if config.verbose_gc.as_deref() == Some(Path::new("-")) {
+        return Err(
+            "--verbose-gc needs a file: its text cannot go to standard output; give a file name".into()
+        );
+    }
+    if let Some(value) = std::env::var_os("METRONOME_VERIFY")
+        && !["", "0", "1"].iter().any(|known| value == *known)
+    {
+        return Err(format!("METRONOME_VERIFY = {value:?}: expected 0 or 1"));
+    }
     let threads = args.mutators as usize + 1 + usize::from(args.straggler.is_some());
     if threads > config.max_mutators {
         return Err(format!(
@@ -124,20 +196,7 @@ fn configure(args: &RunArgs) -> Result<Config, String> {
     Ok(config)
 }
 
-/// The second Ctrl-C ends the process at once.
-fn watch_signals() {
-    let handler = || {
-        // Relaxed: a flag that carries no data.
-        if INTERRUPTED.swap(true, Relaxed) {
-            std::process::exit(130);
-        }
-    };
-    if let Err(e) = ctrlc::set_handler(handler) {
-        say(format_args!("metronome run: Ctrl-C will end the run without a summary: {e}"));
-    }
-}
-
-fn plan(args: &RunArgs, config: &Config) -> Result<Arc<dyn Workload>, String> {
+fn plan(args: &RunArgs, config: &Config, signals: &Signals) -> Result<Arc<dyn Workload>, String> {
     use WorkloadKind::{Churn as ChurnKind, Gcbench, Index as IndexKind, Trees as TreesKind};
     let (kind, heap, n) = (args.workload, config.heap, args.mutators);
     for (flag, given, of) in [
@@ -152,14 +211,14 @@ fn plan(args: &RunArgs, config: &Config) -> Result<Arc<dyn Workload>, String> {
     Ok(match kind {
         IndexKind => {
             let dir = args.input.as_deref().unwrap_or(Path::new("."));
-            let mut skipped = |path: &Path, why: &str| {
+            let mut noted = |path: &Path, note: Note| {
                 if args.verbose {
-                    say(format_args!("skipped ({why}): {}", one_line(&path.display().to_string())));
+                    say(format_args!("{note}: {}", one_line(&path.display().to_string())));
                 }
             };
             // Relaxed: a flag that carries no data.
-            let stop = || INTERRUPTED.load(Relaxed);
-            Arc::new(Index::new(dir, heap, n, &stop, &mut skipped)?)
+            let stop = || signals.interrupted.load(Relaxed);
+            Arc::new(Index::new(dir, heap, n, &stop, &mut noted)?)
         }
         TreesKind => {
             let live = args.live.unwrap_or(heap / 8);
@@ -206,7 +265,12 @@ fn spawn<R: Send + 'static>(
         .map_err(|e| format!("cannot start a thread: {e}; lower --mutators or raise the limit (ulimit -u)"))
 }
 
-fn measure(args: &RunArgs, config: Config, workload: Arc<dyn Workload>) -> Result<Outcome, String> {
+fn measure(
+    args: &RunArgs,
+    config: Config,
+    workload: Arc<dyn Workload>,
+    signals: &Signals,
+) -> Result<Outcome, String> {
     let heap = Heap::builder().config(config.clone()).build().map_err(|e| match e {
         BuildError::Memory(e) => {
             format!("the heap of {} bytes cannot be had: {e}; lower --heap", config.heap)
@@ -214,7 +278,7 @@ fn measure(args: &RunArgs, config: Config, workload: Arc<dyn Workload>) -> Resul
         e => e.to_string(),
     })?;
     let mut refusals = heap.refusals().to_vec();
-    let env = Arc::new(Env::new(heap, &INTERRUPTED));
+    let env = Arc::new(Env::new(heap, Arc::clone(&signals.interrupted)).with_threads(args.mutators));
     let (send, ended) = mpsc::channel();
     let (unheard, _) = mpsc::channel();
 
@@ -249,23 +313,12 @@ fn measure(args: &RunArgs, config: Config, workload: Arc<dyn Workload>) -> Resul
 
     let mut tally = Tally::default();
     let mut problems = Vec::new();
-    let failed = |name: &str, failure: &Failure| match failure {
-        Failure::NoMemory(_) => {
-            format!("{name}: {failure}; {}", larger(&config, args.mutators, workload.live_estimate()))
-        }
-        Failure::Interrupted => format!("{name}: {failure}"),
-    };
+    let mut failures = Failures::default();
     for worker in workers {
         let name = worker.thread().name().unwrap_or("worker").to_owned();
         match worker.join() {
             Ok(Ok(t)) => tally.merge(t),
-            Ok(Err(Failure::NoMemory(e))) => {
-                problems.push(format!(
-                    "{name}: {e}; {}",
-                    larger(&config, args.mutators, workload.live_estimate())
-                ));
-            }
-            Ok(Err(e)) => problems.push(format!("{name}: {e}")),
+            Ok(Err(failure)) => failures.add(name, failure),
             Err(_) => problems.push(format!("{name} panicked")),
         }
     }
@@ -274,7 +327,9 @@ fn measure(args: &RunArgs, config: Config, workload: Arc<dyn Workload>) -> Resul
     match &task {
         None => problems.push("the task panicked".into()),
         Some(report) => {
-            problems.extend(report.failure.as_ref().map(|e| failed("task", e)));
+            if let Some(failure) = report.failure.clone() {
+                failures.add("task".into(), failure);
+            }
             problems.extend(report.difference.clone());
             refusals.extend(report.refused.as_ref().map(|e| format!("task: {e}")));
         }
@@ -282,6 +337,8 @@ fn measure(args: &RunArgs, config: Config, workload: Arc<dyn Workload>) -> Resul
     if let Some(Err(_)) = straggler.map(JoinHandle::join) {
         problems.push("the straggler panicked".into());
     }
+    let unfinished = problems.is_empty() && failures.memory.is_empty();
+    problems.extend(failures.words(|| larger(&config, args, &*workload)));
     let stats = env.heap.stats();
     // The last clone: closes the heap and finishes its log.
     drop(env);
@@ -296,8 +353,10 @@ fn measure(args: &RunArgs, config: Config, workload: Arc<dyn Workload>) -> Resul
         task,
         refusals,
         problems,
+        nothing: workload.nothing(),
         // Relaxed: a flag that carries no data.
-        interrupted: INTERRUPTED.load(Relaxed),
+        interrupted: signals.interrupted.load(Relaxed),
+        unfinished,
         peak_rss_bytes: peak_rss_bytes(),
     })
 }
@@ -333,12 +392,52 @@ fn start(
     Ok((workers, task, straggler))
 }
 
-/// Advice on the heap's size: twice what is alive and the allowance for fragmentation, some regions for each thread,
-/// and more than it was.
-fn larger(config: &Config, mutators: u32, live: u64) -> String {
+/// Threads that could not do their work, by reason: one reason is said once, however many threads had it.
+#[derive(Debug, Default)]
+struct Failures {
+    memory: Vec<(String, Failure)>,
+    interrupted: Vec<(String, Failure)>,
+}
+
+impl Failures {
+    fn add(&mut self, thread: String, failure: Failure) {
+        let of = match failure {
+            Failure::NoMemory(_) => &mut self.memory,
+            Failure::Interrupted => &mut self.interrupted,
+        };
+        of.push((thread, failure));
+    }
+
+    fn words(&self, advice: impl Fn() -> String) -> Vec<String> {
+        let line = |of: &[(String, Failure)]| {
+            let (first, failure) = of.first()?;
+            Some(match of.len() {
+                1 => format!("{first}: {failure}"),
+                n => format!("{first} and {} more threads: {failure}", n - 1),
+            })
+        };
+        let memory = line(&self.memory).map(|words| format!("{words}; {}", advice()));
+        memory.into_iter().chain(line(&self.interrupted)).collect()
+    }
+}
+
+/// Advice on the heap's size: twice what is alive and the allowance for fragmentation, the regions that each thread
+/// holds, one for each size class it uses, and more than it was.
+fn larger(config: &Config, args: &RunArgs, workload: &dyn Workload) -> String {
     const MIB: u64 = 1 << 20;
+    const REGION: u64 = 64 << 10;
+    // Two generations: what one thread gives back in one class cannot be had at once in another.
+    let held = (u64::from(args.mutators) * workload.size_classes() + 8) * REGION * 2;
     let fragmented = |bytes: u64| bytes / 100 * (100 + u64::from(config.fragmentation_percent));
-    let needed = fragmented(live.saturating_mul(2)) + (u64::from(mutators) + 2) * 2 * MIB;
+    let live = fragmented(workload.live_estimate().saturating_mul(2));
+    // Without --live, the live set grows with the heap: as much room is needed beside its share.
+    let needed = match args.live {
+        Some(_) => live + held,
+        None => match config.heap.checked_sub(live).filter(|free| *free > config.heap / 8) {
+            Some(free) => (u128::from(held) * u128::from(config.heap) / u128::from(free)) as u64,
+            None => live + held,
+        },
+    };
     let mib = needed.max(config.heap + config.heap / 2).div_ceil(MIB);
     format!("set --heap to {mib}M or more")
 }
@@ -348,4 +447,46 @@ fn peak_rss_bytes() -> Option<u64> {
     use nix::sys::resource::{UsageWho, getrusage};
     let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
     u64::try_from(usage.max_rss()).ok().map(|kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metronome_gc::{AllocError, Mmu};
+
+    #[test]
+    fn the_contract_is_kept_only_if_it_was_measured_and_nothing_was_lost() {
+        let stats = |violations, lost_events, charged_ppm| {
+            let mut s = Stats::default();
+            (s.violations, s.lost_events, s.window_ns) = (violations, lost_events, 10);
+            // Another window that was measured does not count.
+            s.mmu.push(Mmu { window_ns: 1, charged_ppm: Some(1), wall_ppm: None });
+            s.mmu.push(Mmu { window_ns: 10, charged_ppm, wall_ppm: None });
+            s
+        };
+        for (s, expected) in [
+            (stats(0, 0, Some(800_000)), "kept"),
+            (stats(0, 0, None), "not measured"),
+            (stats(0, 3, Some(800_000)), "unknown"),
+            (stats(2, 3, Some(0)), "broken"),
+        ] {
+            assert_eq!(Contract::of(&s).word(), expected, "{s:?}");
+        }
+    }
+
+    #[test]
+    fn one_reason_is_said_once() {
+        let mut failures = Failures::default();
+        let no_memory = |requested_bytes| {
+            Failure::NoMemory(AllocError::Exhausted { requested_bytes, used_bytes: 1, heap_bytes: 2 })
+        };
+        for i in 0..5 {
+            failures.add(format!("churn-{i}"), no_memory(100 + i));
+        }
+        failures.add("index-0".into(), Failure::Interrupted);
+        let words = failures.words(|| "do this".into());
+        assert_eq!(words.len(), 2, "{words:?}");
+        assert!(words[0].starts_with("churn-0 and 4 more threads: ") && words[0].ends_with("; do this"));
+        assert!(words[1].starts_with("index-0: interrupted"), "{words:?}");
+    }
 }

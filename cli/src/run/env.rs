@@ -4,6 +4,7 @@ use crate::quantity::bytes;
 use metronome_gc::config::Exhaustion;
 use metronome_gc::{AllocError, Heap, Mutator};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -53,18 +54,25 @@ pub(crate) struct Env {
     pub(crate) counters: Counters,
     stop: AtomicBool,
     quit: AtomicBool,
-    interrupted: &'static AtomicBool,
+    interrupted: Arc<AtomicBool>,
+    patience_cycles: u64,
 }
 
 impl Env {
-    pub(crate) fn new(heap: Heap, interrupted: &'static AtomicBool) -> Env {
+    pub(crate) fn new(heap: Heap, interrupted: Arc<AtomicBool>) -> Env {
         Env {
             heap,
             counters: Counters::default(),
             stop: AtomicBool::new(false),
             quit: AtomicBool::new(false),
             interrupted,
+            patience_cycles: PATIENCE_CYCLES,
         }
+    }
+
+    /// With patience for as many threads: each of them may be faster once.
+    pub(crate) fn with_threads(self, n: u32) -> Env {
+        Env { patience_cycles: PATIENCE_CYCLES + u64::from(n), ..self }
     }
 
     /// Whether to finish up.
@@ -131,7 +139,7 @@ impl Env {
             let cycles = self.heap.glance().cycles.wrapping_sub(first);
             let limit =
                 if self.interrupted() { Duration::from_secs(1) } else { wait.max(Duration::from_secs(1)) };
-            if tries > PATIENCE_TRIES && (cycles >= PATIENCE_CYCLES || since.elapsed() >= limit) {
+            if tries > PATIENCE_TRIES && (cycles >= self.patience_cycles || since.elapsed() >= limit) {
                 break;
             }
             if tries > 1 || self.heap.config().exhaustion == Exhaustion::Fail {

@@ -1,6 +1,6 @@
 //! The results for programs: schema `metronome-run/1`.
 
-use super::Outcome;
+use super::{Contract, Outcome};
 use hdrhistogram::Histogram;
 use metronome_gc::{Distribution, Mmu};
 use serde_json::{Map, Value, json};
@@ -57,7 +57,9 @@ pub(super) fn value(o: &Outcome) -> Value {
         "interrupted": o.interrupted,
         "checksum": format!("{:#018x}", o.tally.checksum),
         "expected_checksum": format!("{:#018x}", o.tally.expected),
-        "verified": o.verified(),
+        // Null: nothing was compared.
+        "verified": if o.compared_nothing() { None } else { Some(o.verified()) },
+        "nothing": o.nothing,
         "problems": o.problems,
         "counts": o.tally.counts,
     });
@@ -76,6 +78,7 @@ pub(super) fn value(o: &Outcome) -> Value {
         "mmu": s.mmu.iter().map(mmu).collect::<Vec<_>>(),
         "window_ms": s.window_ns as f64 / 1e6,
         "target_utilization": f64::from(s.target_ppm) / 1e6,
+        "contract": Contract::of(s).word(),
         "utilization_violations": s.violations,
         "utilization_violations_wall": s.violations_wall,
         "collector_ms": s.collector_ns as f64 / 1e6,
@@ -84,6 +87,7 @@ pub(super) fn value(o: &Outcome) -> Value {
         "synchronous_collections": s.synchronous_collections,
         "departures": s.departures,
         "last_departure": s.last_departure,
+        "step_us": distribution(&s.step_ns),
         "longest_step": { "name": s.longest_step, "cpu_us": us(s.longest_step_ns) },
         "last_prediction": prediction,
         "allocated_bytes": s.allocated_bytes,
@@ -93,6 +97,7 @@ pub(super) fn value(o: &Outcome) -> Value {
         "peak_rss_bytes": o.peak_rss_bytes,
         "failed_allocations": s.failed_allocations,
         "lost_events": s.lost_events,
+        "verbose_log_error": s.log_error,
         "alarm_ticks": s.alarm_ticks,
         "alarm_missed": s.alarm_missed,
         "alarm_lateness_us": distribution(&s.alarm_lateness_ns),

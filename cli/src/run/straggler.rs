@@ -4,19 +4,27 @@ use super::env::Env;
 use metronome_gc::Mutator;
 use std::time::{Duration, Instant};
 
-/// Once per second, runs for `ms` milliseconds inside the heap without polling; waits outside in between.
+/// Time from the start of a bout to the next.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Least time outside between bouts, so that cycles can end.
+const REST: Duration = Duration::from_millis(100);
+
+/// Once per second, or as often as it can, runs for `ms` milliseconds inside the heap without polling; waits outside
+/// in between. Ends, also in the middle of a bout, when the workload is to finish up.
 pub(crate) fn run(env: &Env, m: &mut Mutator<'_>, ms: u64) {
     let silent = Duration::from_millis(ms);
     let mut next = Instant::now();
-    while !env.over() {
-        if Instant::now() >= next {
-            next += Duration::from_secs(1);
-            let start = Instant::now();
-            while start.elapsed() < silent {
-                std::hint::spin_loop();
-            }
-            m.safepoint();
+    while !env.stopping() {
+        let now = Instant::now();
+        if now < next {
+            // Short sleeps, so that the end of the run is noticed.
+            m.blocking(|| std::thread::sleep((next - now).min(Duration::from_millis(10))));
+            continue;
         }
-        m.blocking(|| std::thread::sleep(Duration::from_millis(10)));
+        next = now + PERIOD.max(silent + REST);
+        while now.elapsed() < silent && !env.stopping() {
+            std::hint::spin_loop();
+        }
+        m.safepoint();
     }
 }

@@ -1,8 +1,8 @@
 //! The summary that a person reads.
 
-use super::Outcome;
 use super::picture::{bar, histogram};
 use super::task::PERIOD_NS;
+use super::{Contract, Outcome};
 use crate::quantity::{bytes, grouped, time};
 use metronome_gc::Distribution;
 
@@ -58,22 +58,32 @@ fn utilization(t: &mut Text, o: &Outcome) {
         time(s.window_ns)
     ));
     for m in &s.mmu {
-        let share =
-            |ppm: Option<u32>| ppm.map_or("-".into(), |p| format!("{:.1} %", f64::from(p) / 10_000.0));
-        let picture = bar(f64::from(m.charged_ppm.unwrap_or(0)) / 1e6, WIDTH);
-        t.row(
-            &time(m.window_ns),
-            format!("{picture} {} (in wall time {})", share(m.charged_ppm), share(m.wall_ppm)),
-        );
+        let share = |ppm: u32| format!("{:.1} %", f64::from(ppm) / 10_000.0);
+        let row = match m.charged_ppm {
+            // No bar: an empty one would look like 0 %.
+            None => "no full window measured".into(),
+            Some(ppm) => format!(
+                "{} {} (in wall time {})",
+                bar(f64::from(ppm) / 1e6, WIDTH),
+                share(ppm),
+                m.wall_ppm.map_or("-".into(), share)
+            ),
+        };
+        t.row(&time(m.window_ns), row);
     }
-    let kept = if s.violations == 0 { "kept" } else { "BROKEN" };
+    let below = format!(
+        "{} windows below the target by the collector, {} in wall time",
+        grouped(s.violations),
+        grouped(s.violations_wall)
+    );
     t.row(
         "contract",
-        format!(
-            "{kept}: {} windows below the target by the collector, {} in wall time",
-            grouped(s.violations),
-            grouped(s.violations_wall)
-        ),
+        match Contract::of(s) {
+            Contract::Kept => format!("kept: {below}"),
+            Contract::Broken => format!("BROKEN: {below}"),
+            Contract::NotMeasured => "no full window measured".into(),
+            Contract::Unknown => format!("not known: {} events were lost", grouped(s.lost_events)),
+        },
     );
     if s.elapsed_ns > 0 {
         let average = 1.0 - (s.collector_ns as f64 / s.elapsed_ns as f64).min(1.0);
@@ -98,6 +108,7 @@ fn times(t: &mut Text, o: &Outcome) {
     t.row("quantum CPU", distribution(&s.quantum_cpu_ns));
     t.row("time to stop", distribution(&s.time_to_stop_ns));
     t.row("resume", distribution(&s.resume_ns));
+    t.row("step (wall)", distribution(&s.step_ns));
     t.row("longest step", format!("{} in {}", time(s.longest_step_ns), s.longest_step));
     t.row(
         "alarm lateness",
@@ -179,9 +190,16 @@ fn results(t: &mut Text, o: &Outcome) {
     if !counts.is_empty() {
         t.row("done", counts.join(", "));
     }
+    if let Some(nothing) = &o.nothing {
+        t.row("compared", format!("nothing ({nothing})"));
+    }
     t.row("checksum", format!("{:#018x}", o.tally.checksum));
     for problem in &o.problems {
         t.row("problem", problem);
     }
-    t.0.push_str(&format!("verified: {}\n", o.verified()));
+    t.0.push_str(&if o.compared_nothing() {
+        "verified: nothing was compared\n".to_owned()
+    } else {
+        format!("verified: {}\n", o.verified())
+    });
 }

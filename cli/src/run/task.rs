@@ -4,6 +4,8 @@
 //! the intended start, so that one long delay is felt by every start that it covers.
 
 use super::env::{Env, Failure};
+use crate::workload::Tally;
+use crate::workload::wander::Wanderers;
 use hdrhistogram::Histogram;
 use metronome_gc::alarm::priority;
 use metronome_gc::{AllocError, Gc, GcArray, Mutator, Root, Slot, Trace};
@@ -15,6 +17,8 @@ pub(crate) const PERIOD_NS: u64 = 1_000_000;
 /// Below the collector (10) and the alarm (11) by default.
 const PRIORITY: u8 = 5;
 const BEADS: u64 = 64;
+/// Objects that the task moves about, one at each beat.
+const WANDERERS: usize = 32;
 
 #[derive(Trace)]
 struct Bead {
@@ -73,6 +77,8 @@ pub(crate) fn run(env: &Env, m: &mut Mutator<'_>) -> TaskReport {
 
 fn beats(env: &Env, m: &mut Mutator<'_>, report: &mut TaskReport) -> Result<(), Failure> {
     let ring = env.insist(m, string)?;
+    let mut wanderers = Wanderers::new(env, m, WANDERERS, 0x7a5c, false)?;
+    let mut tally = Tally::default();
     let start = now() + PERIOD_NS;
     for k in 0_u64.. {
         if env.over() {
@@ -83,6 +89,7 @@ fn beats(env: &Env, m: &mut Mutator<'_>, report: &mut TaskReport) -> Result<(), 
             m.blocking(|| sleep_until(intended));
         }
         let sum = env.insist(m, |m| job(m, ring.get(m), k + BEADS))?;
+        let kept = wanderers.step(env, m, &mut tally)? && wanderers.look(m, &mut tally);
         let response = now().saturating_sub(intended);
         report.response.saturating_record(response.max(1));
         report.missed += u64::from(response > PERIOD_NS);
@@ -91,8 +98,16 @@ fn beats(env: &Env, m: &mut Mutator<'_>, report: &mut TaskReport) -> Result<(), 
         if sum != Some(expected) {
             report.difference =
                 Some(format!("task: the ring held the sum {sum:?} instead of {expected} at beat {k}"));
+        }
+        if report.difference.is_some() || !kept {
+            // Something was lost: what follows could only be worse.
+            env.stop();
             break;
         }
+    }
+    if report.difference.is_none() {
+        wanderers.compare_all(m, &mut tally);
+        report.difference = tally.differences().first().map(|what| format!("task: {what}"));
     }
     Ok(())
 }

@@ -155,12 +155,11 @@ fn piece_measure(m: &Mutator<'_>, node: Gc<'_, Tree>, depth: u32) -> Measure {
 mod tests {
     use super::*;
     use metronome_gc::Heap;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::Arc;
 
     #[test]
     fn both_ways_build_the_tree_that_the_formula_describes() {
-        static NEVER: AtomicBool = AtomicBool::new(false);
-        let env = Env::new(Heap::builder().heap_bytes(8 << 20).build().unwrap(), &NEVER);
+        let env = Env::new(Heap::builder().heap_bytes(8 << 20).build().unwrap(), Arc::default());
         env.heap.enter(|m| {
             for depth in [0, 1, 5, PIECE, PIECE + 1, PIECE + 3] {
                 let n = (1_u64 << (depth + 1)) - 1;

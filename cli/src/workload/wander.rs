@@ -13,10 +13,12 @@ use crate::run::env::{Env, Failure};
 use metronome_gc::{AllocError, Gc, GcArray, Global, Mutator, Root, Slot, Trace};
 use std::time::{Duration, Instant};
 
-/// Time for which a wanderer is at times kept in a local variable: long enough for quanta to run meanwhile.
+/// Time for which wanderers are at times kept in local variables: long enough for quanta to run meanwhile.
 const HOLD: Duration = Duration::from_millis(2);
 /// Time between two of these.
 const HOLD_EVERY: Duration = Duration::from_millis(15);
+/// Wanderers kept so at once.
+const HELD: usize = 8;
 /// Places looked at between safepoints.
 const BATCH: usize = 32;
 
@@ -53,7 +55,6 @@ struct Move {
     from: usize,
     to: usize,
     entry: Entry,
-    hold: bool,
 }
 
 /// The wanderers of one thread and where they should be.
@@ -145,8 +146,8 @@ impl Wanderers {
         Ok(w)
     }
 
-    /// One move. False if what was moved is not what should have been there: something was lost, and the run should
-    /// end.
+    /// One move, or several at once. False if what was moved is not what should have been there: something was lost,
+    /// and the run should end.
     ///
     /// # Errors
     /// [`Failure::NoMemory`].
@@ -156,58 +157,78 @@ impl Wanderers {
         m: &mut Mutator<'_>,
         tally: &mut Tally,
     ) -> Result<bool, Failure> {
-        let (f, e) = (
-            self.random.below(self.full.len() as u64) as usize,
-            self.random.below(self.empty.len() as u64) as usize,
-        );
-        let entry = match self.random.below(3) {
-            0 => Entry::Stored,
-            1 => Entry::Fresh,
-            _ => Entry::Initialiser,
-        };
         let hold = self.held.checked_add(HOLD_EVERY).is_some_and(|due| Instant::now() >= due);
-        let plan = Move { from: self.full[f], to: self.empty[e], entry, hold };
-        let found = env.insist(m, |m| self.make(m, plan))?;
+        let count = if hold { HELD.min(self.full.len()).min(self.empty.len()) } else { 1 };
+        let f = self.random.below(self.full.len() as u64) as usize;
+        let e = self.random.below(self.empty.len() as u64) as usize;
+        let mut plan = [Move { from: 0, to: 0, entry: Entry::Stored }; HELD];
+        for (i, one) in plan[..count].iter_mut().enumerate() {
+            one.from = self.full[(f + i) % self.full.len()];
+            one.to = self.empty[(e + i) % self.empty.len()];
+            // What was held goes into fresh objects: others may have yet to be scanned, and would keep it.
+            one.entry = match self.random.below(if hold { 2 } else { 3 }) {
+                0 => Entry::Fresh,
+                1 => Entry::Initialiser,
+                _ => Entry::Stored,
+            };
+        }
+        let plan = &plan[..count];
+        let found = env.insist(m, |m| self.make(m, plan, hold))?;
         if hold {
             self.held = Instant::now();
         }
-        let expected = self.ids[plan.from];
-        self.ids.swap(plan.from, plan.to);
-        self.full[f] = plan.to;
-        self.empty[e] = plan.from;
-        self.moves += 1;
-        if found == Some(expected) {
-            return Ok(true);
+        let mut right = true;
+        for (i, one) in plan.iter().enumerate() {
+            let (full, empty) = (self.full.len(), self.empty.len());
+            let expected = self.ids[one.from];
+            self.ids.swap(one.from, one.to);
+            self.full[(f + i) % full] = one.to;
+            self.empty[(e + i) % empty] = one.from;
+            self.moves += 1;
+            if found[i] != Some(expected) {
+                right = false;
+                let found = found[i];
+                tally.differs(|| {
+                    let place = self.name(one.from);
+                    format!("move {} from {place}: found {found:?} instead of {expected}", self.moves)
+                });
+            }
         }
-        tally.differs(|| {
-            format!(
-                "move {} from {}: found {found:?} instead of {expected}",
-                self.moves,
-                self.name(plan.from)
-            )
-        });
-        Ok(false)
+        Ok(right)
     }
 
-    /// The move itself, on references; leaves all as it was if an allocation fails.
-    fn make(&mut self, m: &Mutator<'_>, plan: Move) -> Result<Option<u64>, AllocError> {
-        let Some(wanderer) = self.take(m, plan.from) else { return Ok(None) };
-        // From here on the wanderer is in a local only.
-        if plan.hold {
-            let until = Instant::now() + HOLD;
-            while Instant::now() < until {
-                m.poll();
-            }
-        } else {
+    /// The moves themselves, on references; leaves all as it was if an allocation fails. The identities moved.
+    fn make(
+        &mut self,
+        m: &Mutator<'_>,
+        plan: &[Move],
+        hold: bool,
+    ) -> Result<[Option<u64>; HELD], AllocError> {
+        let mut moved = [None; HELD];
+        for (wanderer, one) in moved.iter_mut().zip(plan) {
+            *wanderer = self.take(m, one.from);
+        }
+        // From here on the wanderers are in locals only.
+        m.poll();
+        let until = Instant::now() + HOLD;
+        while hold && Instant::now() < until {
             m.poll();
         }
-        match self.put(m, plan, wanderer) {
-            Ok(()) => Ok(identity(Some(wanderer))),
-            Err(e) => {
-                self.put_back(m, plan.from, wanderer);
-                Err(e)
+        for (i, (one, wanderer)) in plan.iter().zip(moved).enumerate() {
+            if let Some(wanderer) = wanderer
+                && let Err(e) = self.put(m, *one, wanderer)
+            {
+                for done in &plan[..i] {
+                    // Taken from its new place, for the old one to be the only one again.
+                    self.take(m, done.to);
+                }
+                for (one, wanderer) in plan.iter().zip(moved) {
+                    wanderer.into_iter().for_each(|w| self.put_back(m, one.from, w));
+                }
+                return Err(e);
             }
         }
+        Ok(moved.map(identity))
     }
 
     /// Takes a wanderer from its place, which is empty then.

@@ -296,13 +296,12 @@ mod tests {
     use super::super::oracle::Oracle;
     use super::*;
     use metronome_gc::Heap;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::Arc;
 
     /// Many documents, so that chunks grow over several leaves, and many terms, so that the table grows.
     #[test]
     fn the_heaps_index_equals_the_independent_one() {
-        static NEVER: AtomicBool = AtomicBool::new(false);
-        let env = Env::new(Heap::builder().heap_bytes(64 << 20).build().unwrap(), &NEVER);
+        let env = Env::new(Heap::builder().heap_bytes(64 << 20).build().unwrap(), Arc::default());
         let mut oracle = Oracle::new(1);
         let texts: Vec<String> =
             (0..6_000).map(|i| format!("common common {} word{} a{}", i % 7, i % 1000, i)).collect();

@@ -59,11 +59,6 @@ impl Answer {
         self.documents += 1;
         self.sum = self.sum.wrapping_add(mix(mix(u64::from(document)) ^ weight));
     }
-
-    /// One number for checksums.
-    pub(super) fn digest(self) -> u64 {
-        mix(self.sum ^ self.documents)
-    }
 }
 
 /// Answers a query from all segments. Builds its lists of hits in the heap.
