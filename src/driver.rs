@@ -87,8 +87,9 @@ pub(crate) struct Driver {
     /// Part of a quantum kept for its last step and for waking the mutators, learned within bounds.
     margin_ns: u64,
     boosted: Option<Boosted>,
-    /// When the last mutator had run on after the previous quantum, if that is known yet.
-    resumed_ns: Option<u64>,
+    /// The last quantum, told when it is known when its last mutator has run on; and what is to be told after it.
+    held: Option<Quantum>,
+    held_after: [Option<Event>; 2],
     last_cycle_ns: u64,
     /// Collector time of the last cycle.
     last_collector_ns: u64,
@@ -141,7 +142,8 @@ impl Driver {
             allocated_at_end: 0,
             due_ns: now,
             margin_ns: margin,
-            resumed_ns: None,
+            held: None,
+            held_after: [None; 2],
             boosted: (fifo && shared.config.boost).then(|| Boosted::new(shared.config.gc_priority)).flatten(),
             last_cycle_ns: now,
             last_collector_ns: 0,
@@ -165,11 +167,13 @@ impl Driver {
                 futex_wait(&self.shared.wake, seen, until);
             }
         }
+        self.tell_held();
         self
     }
 
     /// One round: see the module's documentation.
     pub(crate) fn round(&mut self) -> Round {
+        self.tell_held();
         let now = self.shared.clock.now();
         if now < self.last_now_ns {
             self.events.emit(Event::ClockStep { ns: now });
@@ -219,6 +223,20 @@ impl Driver {
                 self.shared.next_start_ns.store(until_ns, Relaxed);
                 Round::Sleep(Some(until_ns))
             }
+        }
+    }
+
+    /// Tells the last quantum: its mutators have had time to run on.
+    fn tell_held(&mut self) {
+        let Some(mut q) = self.held.take() else { return };
+        // Relaxed: a report.
+        q.resumed_ns = self.shared.resumed_ns.swap(0, Relaxed);
+        self.events.emit(Event::Quantum(q));
+        for mut e in std::mem::take(&mut self.held_after).into_iter().flatten() {
+            if let Event::Synchronous { end_ns: ns, .. } | Event::CycleEnd(CycleEnd { ns, .. }) = &mut e {
+                *ns = (*ns).max(q.resumed_ns);
+            }
+            self.events.emit(e);
         }
     }
 
@@ -376,9 +394,9 @@ impl Driver {
         let shared = Arc::clone(&self.shared);
         let s = &*shared;
         // Relaxed: a report; a mutator that resumes late is counted with the next quantum.
-        // The first look after a quantum tells when its last mutator had run on; later ones are about cancelled stops.
-        let resumed = s.resumed_ns.swap(0, Relaxed);
-        self.resumed_ns.get_or_insert(resumed);
+        // What mutators say from here on is about this stop.
+        // Relaxed: a report.
+        s.resumed_ns.store(0, Relaxed);
         let free_before = s.space.heap_bytes().saturating_sub(s.space.used_bytes());
         let start_ns = s.clock.now();
         // A stop may use up the quantum, but not more.
@@ -461,7 +479,6 @@ impl Driver {
         let cpu_ns = thread_cpu_ns().saturating_sub(cpu_start);
         self.scheduler.record(start_ns, end_ns);
         let stop_ns = work_start.saturating_sub(start_ns);
-        let previous_resumed_ns = self.resumed_ns.take().unwrap_or(0);
         // The CPU clock is read just outside the wall clock's stretch; a quantum is never charged more than it took.
         let charged_ns = (stop_ns.min(stop_budget) + cpu_ns).min(end_ns.saturating_sub(start_ns));
         self.cycle.quanta += 1;
@@ -482,7 +499,7 @@ impl Driver {
         // Relaxed: reports.
         s.counts.quanta.fetch_add(1, Relaxed);
         s.counts.collector_ns.fetch_add(charged_ns, Relaxed);
-        self.events.emit(Event::Quantum(Quantum {
+        self.held = Some(Quantum {
             start_ns,
             end_ns,
             stop_ns,
@@ -491,7 +508,7 @@ impl Driver {
             cpu_ns,
             work_ns,
             charged_ns,
-            previous_resumed_ns,
+            resumed_ns: 0,
             phase: if phase == Phase::Idle { Phase::Snapshot } else { phase },
             steps: meter.steps,
             longest_step: meter.longest,
@@ -499,11 +516,11 @@ impl Driver {
             free_bytes,
             weak_cleared,
             synchronous,
-        }));
+        });
         if synchronous {
             // Relaxed: a report.
             s.counts.synchronous.fetch_add(1, Relaxed);
-            self.events.emit(Event::Synchronous {
+            self.held_after[0] = Some(Event::Synchronous {
                 start_ns,
                 end_ns,
                 stop_ns,
@@ -556,7 +573,7 @@ impl Driver {
         s.counts.live_bytes.store(counts.live_bytes, Relaxed);
         self.last_cycle_ns = now;
         self.last_collector_ns = c.collector_ns;
-        self.events.emit(Event::CycleEnd(CycleEnd {
+        self.held_after[1] = Some(Event::CycleEnd(CycleEnd {
             ns: now,
             free_bytes: s.space.heap_bytes().saturating_sub(s.space.used_bytes()),
             quanta: c.quanta,

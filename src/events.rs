@@ -42,8 +42,8 @@ pub(crate) struct Quantum {
     pub(crate) work_ns: u64,
     /// What is charged to the collector: the stop (up to its budget) and the CPU time of the work.
     pub(crate) charged_ns: u64,
-    /// When the last mutator ran on after the previous quantum (0: unknown).
-    pub(crate) previous_resumed_ns: u64,
+    /// When the last mutator ran on (0: unknown).
+    pub(crate) resumed_ns: u64,
     pub(crate) phase: Phase,
     pub(crate) steps: u32,
     pub(crate) longest_step: StepName,

@@ -46,8 +46,6 @@ struct State {
     resume: Histogram<u64>,
     wakeup: Histogram<u64>,
     windows: Vec<Trackers>,
-    /// A quantum whose last resumption is not yet known.
-    pending: Option<Quantum>,
     sums: Stats,
     lost_reported: u64,
     longest_stop_ns: u64,
@@ -117,7 +115,6 @@ impl Reporter {
             resume: histogram(),
             wakeup: histogram(),
             windows,
-            pending: None,
             sums: Stats { longest_step: "none", ..Stats::default() },
             lost_reported: 0,
             longest_stop_ns: 0,
@@ -212,7 +209,6 @@ impl Reporter {
 
     /// Writes the summary and ends the log.
     fn finish(&self, state: &mut State) {
-        self.settle_pending(state);
         let now = self.shared.clock.now();
         let stats = self.collect(state);
         let facts = model::Summary {
@@ -259,7 +255,6 @@ impl Reporter {
         }
         let mut state = self.lock();
         self.drain(&mut state);
-        self.settle_pending(&mut state);
         state.sums.alarm(alarm);
         if let Some(log) = &mut state.log {
             let sink = log.get_mut();
@@ -269,15 +264,6 @@ impl Reporter {
             }
         }
         self.collect(&state)
-    }
-
-    /// Takes the last quantum into account. Its mutators have run on by now, or nobody knows when they will.
-    fn settle_pending(&self, state: &mut State) {
-        if let Some(q) = state.pending.take() {
-            // Relaxed: a report.
-            let resumed = self.shared.resumed_ns.load(Relaxed);
-            state.settle(q, (resumed > q.end_ns).then_some(resumed));
-        }
     }
 
     fn collect(&self, state: &State) -> Stats {
@@ -350,9 +336,6 @@ impl Reporter {
 
     fn one(&self, state: &mut State, e: Event) {
         let c = &self.shared.config;
-        if !matches!(e, Event::Quantum(_)) {
-            self.settle_pending(state);
-        }
         match e {
             Event::Quantum(q) => state.quantum(q),
             Event::TriggerStart { ns } => state.write(|log| log.trigger_start(ns)),
@@ -491,11 +474,6 @@ impl State {
     }
 
     fn quantum(&mut self, q: Quantum) {
-        if let Some(p) = self.pending.take() {
-            let resumed = q.previous_resumed_ns;
-            self.settle(p, (resumed > p.end_ns).then_some(resumed.min(q.start_ns)));
-        }
-        self.pending = Some(q);
         let over = q.charged_ns.saturating_sub(q.planned_ns);
         let sums = &mut self.sums;
         sums.weak_cleared += q.weak_cleared;
@@ -512,13 +490,9 @@ impl State {
         self.stop.saturating_record(q.stop_ns);
         self.wakeup.saturating_record(q.wakeup_ns);
         self.longest_stop_ns = self.longest_stop_ns.max(q.stop_ns);
-    }
-
-    /// The last resumption after a quantum is known (or will not be).
-    fn settle(&mut self, q: Quantum, resumed_ns: Option<u64>) {
-        let end = resumed_ns.unwrap_or(q.end_ns).max(q.end_ns);
-        if let Some(r) = resumed_ns {
-            self.resume.saturating_record(r.saturating_sub(q.end_ns));
+        let end = q.resumed_ns.max(q.end_ns);
+        if q.resumed_ns > q.end_ns {
+            self.resume.saturating_record(q.resumed_ns - q.end_ns);
         }
         self.pause.saturating_record(end.saturating_sub(q.start_ns));
         self.interval(q.start_ns, end, q.start_ns.saturating_add(q.charged_ns));
