@@ -21,6 +21,9 @@ use finding::{Finding, Verdict};
 use host::{Files, Limits};
 use timing::Lateness;
 
+/// How long the interruptions of a busy thread are counted.
+const INTERRUPTIONS: std::time::Duration = std::time::Duration::from_millis(300);
+
 /// Arguments of `metronome check`.
 #[derive(clap::Args, Debug, Clone)]
 pub(crate) struct CheckArgs {
@@ -78,6 +81,7 @@ fn examine(measure: Duration) -> Report {
     let files = Files::new("/");
     let limits = Limits::of_this_process();
     let mut findings = timing::clock(&files);
+    findings.push(timing::interruptions(INTERRUPTIONS));
     let before = files.read("/proc/stat");
     let (measured, lateness) = timing::alarm(measure / 2, &limits);
     let after = files.read("/proc/stat");

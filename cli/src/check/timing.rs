@@ -53,6 +53,57 @@ fn judge_resolution(step: Duration) -> Finding {
     }
 }
 
+/// What a thread of the collector's priority that does nothing but read the clock loses at a time: no work step of the
+/// collector can be measured finer than that. CPU time counts most of it too, since interrupts run on the thread's account.
+pub(super) fn interruptions(for_how_long: Duration) -> Finding {
+    let spin = move || {
+        // Refused: then the thread competes with others, which is what the collector would do.
+        let fifo = metronome_gc::alarm::priority::set_fifo(PRIORITY - 1).is_ok();
+        let clock = Clock::monotonic();
+        let mut gaps = Vec::with_capacity(1 << 16);
+        let mut last = clock.now();
+        let end = last.saturating_add(u64::try_from(for_how_long.as_nanos()).unwrap_or(u64::MAX));
+        while last < end {
+            let now = clock.now();
+            if now.saturating_sub(last) >= GAP_NS && gaps.len() < gaps.capacity() {
+                gaps.push(now - last);
+            }
+            last = now;
+        }
+        (fifo, gaps)
+    };
+    match std::thread::Builder::new().name("spin".into()).spawn(spin).map(std::thread::JoinHandle::join) {
+        Ok(Ok((fifo, gaps))) => judge_interruptions(fifo, gaps, for_how_long),
+        _ => Finding::new("interruptions", Verdict::Warn, "could not be measured")
+            .advise("see the limit on threads (ulimit -u)"),
+    }
+}
+
+/// A gap in which something else ran.
+const GAP_NS: u64 = 2_000;
+
+fn judge_interruptions(fifo: bool, mut gaps: Vec<u64>, time: Duration) -> Finding {
+    gaps.sort_unstable();
+    let at =
+        |per_mille: usize| gaps.get(gaps.len().saturating_sub(1) * per_mille / 1000).copied().unwrap_or(0);
+    let found = format!(
+        "{} in {} ms for a busy thread {}: p50 {} us, p99 {} us, max {} us",
+        gaps.len(),
+        time.as_millis(),
+        if fifo { "under SCHED_FIFO" } else { "without real-time priority" },
+        at(500) / NS_PER_US,
+        at(990) / NS_PER_US,
+        at(1000) / NS_PER_US,
+    );
+    if at(1000) <= GOOD_NS {
+        Finding::new("interruptions", Verdict::Ok, found)
+    } else {
+        Finding::new("interruptions", Verdict::Warn, found).advise(
+            "this is lost in the middle of quanta too: give the collector a CPU of its own (isolcpus, nohz_full, --gc-cpu), or a host that is not shared",
+        )
+    }
+}
+
 /// Nanoseconds that one reading takes: the best of several rounds, so that an interruption does not count.
 fn cost_of_reading() -> u64 {
     const ROUNDS: usize = 20;
@@ -289,6 +340,22 @@ mod tests {
         assert_eq!(judge_source("tsc").verdict, Verdict::Ok);
         assert_eq!(judge_source("hpet").verdict, Verdict::Bad);
         assert_eq!(judge_source("sundial").verdict, Verdict::Warn);
+    }
+
+    #[test]
+    fn interruptions_are_summed_up_and_judged_by_the_longest() {
+        let time = Duration::from_millis(300);
+        let calm = judge_interruptions(true, vec![9_000, 3_000, 5_000], time);
+        assert_eq!(calm.verdict, Verdict::Ok);
+        assert!(
+            calm.found.contains("3 in 300 ms")
+                && calm.found.contains("p50 5 us")
+                && calm.found.contains("max 9 us")
+        );
+        let noisy = judge_interruptions(false, vec![3_000, 2_000_000], time);
+        assert_eq!(noisy.verdict, Verdict::Warn);
+        assert!(noisy.found.contains("max 2000 us"));
+        assert!(judge_interruptions(true, vec![], time).found.starts_with("0 in"));
     }
 
     #[test]
