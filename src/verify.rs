@@ -10,20 +10,7 @@ use crate::trace::{Kind, Tracer, TypeInfo};
 use metronome_arraylet::array::{INDEX_FAN_OUT, LEN_OFFSET, TABLE_OFFSET, top_entries};
 use std::collections::{HashMap, HashSet};
 
-/// A broken invariant, with the way from a root where there is one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Its id, as in `ARCHITECTURE.md` and the crates' design documents.
-    pub invariant: &'static str,
-    /// What was found.
-    pub detail: String,
-}
-
-impl std::fmt::Display for Violation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.invariant, self.detail)
-    }
-}
+pub use metronome_arraylet::Violation;
 
 const AT_MOST: usize = 8;
 
