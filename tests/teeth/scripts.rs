@@ -317,10 +317,18 @@ fn weak_references_are_cleared() {
 fn lost_marks_are_found() {
     for leaf in [false, true] {
         let heap = heap();
-        let (list, array) = heap.enter(|m| {
+        let (list, array, other) = heap.enter(|m| {
             let list = node(m, 1, Some(node(m, 2, None)));
-            (Global::new(m, list), Global::new(m, m.alloc_array(20_000, |i| i).unwrap()))
+            let other = node(m, 3, Some(node(m, 4, None)));
+            (
+                Global::new(m, list),
+                Global::new(m, m.alloc_array(20_000, |i| i).unwrap()),
+                Global::new(m, other),
+            )
         });
+        heap.run_through("pass");
+        // Something to flush, which comes after all that handles reach has been marked.
+        heap.enter(|m| other.get(m).next.store(m, None));
         let steps = heap.run_through("flush");
         assert_eq!(steps.names.last(), Some(&"flush"));
         heap.enter(|m| {
