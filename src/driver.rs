@@ -55,6 +55,7 @@ struct CycleSums {
     used_at_start: u64,
     quanta: u64,
     collector_ns: u64,
+    cpu_ns: u64,
     mark_ns: u64,
     sweep_ns: u64,
     other_ns: u64,
@@ -173,8 +174,17 @@ impl Driver {
 
     /// One round: see the module's documentation.
     pub(crate) fn round(&mut self) -> Round {
-        self.tell_held();
         let now = self.shared.clock.now();
+        if let Some(at) = self.tell_at() {
+            // Below 50 % a quantum may follow at once, and so it may when mutators wait for memory.
+            // Relaxed: a hint.
+            let hurry = self.shared.config.target_utilization < 50
+                || self.shared.waiting_for_memory.load(Relaxed) > 0;
+            if now < at && !hurry {
+                return Round::Sleep(Some(at));
+            }
+            self.tell_held();
+        }
         if now < self.last_now_ns {
             self.events.emit(Event::ClockStep { ns: now });
         }
@@ -226,11 +236,21 @@ impl Driver {
         }
     }
 
-    /// Tells the last quantum: its mutators have had time to run on.
+    /// When the last quantum is to be told: nothing else can start before its gap is over, and by then its mutators
+    /// have had that time to run on.
+    fn tell_at(&self) -> Option<u64> {
+        self.held.as_ref().map(|q| q.end_ns.saturating_add(q.planned_ns))
+    }
+
+    /// Tells the last quantum. A mutator that has still not run on makes its pause last until now.
     fn tell_held(&mut self) {
         let Some(mut q) = self.held.take() else { return };
-        // Relaxed: a report.
-        q.resumed_ns = self.shared.resumed_ns.swap(0, Relaxed);
+        let s = &self.shared;
+        // Relaxed: reports.
+        q.resumed_ns = s.resumed_ns.swap(0, Relaxed);
+        if s.paused.load(Relaxed) > 0 {
+            q.resumed_ns = s.clock.now();
+        }
         self.events.emit(Event::Quantum(q));
         for mut e in std::mem::take(&mut self.held_after).into_iter().flatten() {
             if let Event::Synchronous { end_ns: ns, .. } | Event::CycleEnd(CycleEnd { ns, .. }) = &mut e {
@@ -393,7 +413,6 @@ impl Driver {
     fn quantum(&mut self, budget_ns: u64, wakeup_ns: u64, synchronous: bool) {
         let shared = Arc::clone(&self.shared);
         let s = &*shared;
-        // Relaxed: a report; a mutator that resumes late is counted with the next quantum.
         // What mutators say from here on is about this stop.
         // Relaxed: a report.
         s.resumed_ns.store(0, Relaxed);
@@ -482,6 +501,7 @@ impl Driver {
         // The CPU clock is read just outside the wall clock's stretch; a quantum is never charged more than it took.
         let charged_ns = (stop_ns.min(stop_budget) + cpu_ns).min(end_ns.saturating_sub(start_ns));
         self.cycle.quanta += 1;
+        self.cycle.cpu_ns += cpu_ns;
         self.cycle.collector_ns += charged_ns;
         // What the system took is left out of the rates that pacing learns.
         let work_ns = end_ns.saturating_sub(work_start).max(1);
@@ -578,7 +598,7 @@ impl Driver {
             free_bytes: s.space.heap_bytes().saturating_sub(s.space.used_bytes()),
             quanta: c.quanta,
             collector_ns: c.collector_ns,
-            cpu_ns: c.mark_ns + c.sweep_ns + c.other_ns,
+            cpu_ns: c.cpu_ns,
             elapsed_ns,
             allocated_bytes: allocated,
             predicted_collector_ns: measured.then_some(prediction.collector_ns),

@@ -141,10 +141,13 @@ impl<'h> Mutator<'h> {
         // In a forked child nobody would ever end the stop.
         assert!(!s.forked(), "{}", EnterError::Forked);
         r.set_state(state);
+        // Relaxed: for reports only; ordered by the gate well enough.
+        s.paused.fetch_add(1, Relaxed);
         s.gate.leave_running();
         s.gate.enter_running(s.spin);
         r.set_state(MutatorState::Running);
         self.after_stop(true);
+        s.paused.fetch_sub(1, Relaxed);
     }
 
     /// What every transition to running ends with: see what the collector changed.

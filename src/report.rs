@@ -376,6 +376,8 @@ impl Reporter {
                 state.straggler(&name);
                 let end = ns;
                 let start = ns.saturating_sub(waited_ns);
+                // Those who had arrived waited for the one who did not.
+                state.pause.saturating_record(waited_ns);
                 state.interval(start, end, start + waited_ns.min(budget_ns));
                 state.notice(Notice::StopCancelled { mutator: name.clone() });
                 let facts = model::StopCancelled {

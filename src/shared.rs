@@ -206,6 +206,8 @@ pub(crate) struct Shared {
     pub(crate) trigger_bytes: AtomicU64,
     pub(crate) wants_ticks: AtomicBool,
     pub(crate) next_start_ns: AtomicU64,
+    /// Mutators that wait at a pause point or a safepoint for a stop to end, or have not run on yet.
+    pub(crate) paused: AtomicU32,
     /// Latest time at which a resumed mutator ran on, and the longest way there in the last stop.
     pub(crate) resumed_ns: AtomicU64,
     pub(crate) shutdown: AtomicBool,
@@ -271,6 +273,7 @@ impl Shared {
             trigger_bytes: AtomicU64::new(u64::MAX),
             wants_ticks: AtomicBool::new(false),
             next_start_ns: AtomicU64::new(0),
+            paused: AtomicU32::new(0),
             resumed_ns: AtomicU64::new(0),
             shutdown: AtomicBool::new(false),
             counts: Counts::default(),

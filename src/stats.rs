@@ -49,7 +49,7 @@ pub struct Stats {
     pub cycles: u64,
     /// Quanta run.
     pub quanta: u64,
-    /// Wall time from a stop request to the last mutator's resumption.
+    /// Wall time from a stop request to the last mutator's resumption; cancelled stops too.
     pub pause_ns: Distribution,
     /// CPU time of the collector's work in a quantum.
     pub quantum_cpu_ns: Distribution,

@@ -38,14 +38,18 @@ fn churn(m: &mut Mutator<'_>) -> usize {
 
 #[test]
 fn degrade_waits_at_safepoints_and_says_so() {
-    let heap = heap(Exhaustion::Degrade);
-    heap.enter(churn);
-    let stats = heap.stats();
-    assert!(stats.cycles > 0);
-    assert_eq!(stats.out_of_memory, 0);
-    assert_eq!(stats.synchronous_collections, 0);
-    // Whoever had to wait made the collector leave its plan, and that was counted.
-    assert!(stats.failed_allocations == 0 || stats.departures > 0, "{stats:#?}");
+    // Memory may happen to last; not every time.
+    for _ in 0..20 {
+        let heap = heap(Exhaustion::Degrade);
+        let failures = heap.enter(churn);
+        let stats = heap.stats();
+        assert!(stats.cycles > 0);
+        assert_eq!((stats.out_of_memory, stats.synchronous_collections), (0, 0));
+        if failures > 0 && stats.departures > 0 {
+            return;
+        }
+    }
+    panic!("memory ran out again and again, and the collector never said that it left its plan");
 }
 
 #[test]

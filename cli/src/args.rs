@@ -74,7 +74,7 @@ pub(crate) struct RunArgs {
           help_heading = "Workload")]
     pub(crate) mutators: u32,
 
-    /// Bytes kept alive by all threads together (trees, churn) [default: trees 1/8, churn 1/4 of the heap]
+    /// Bytes kept alive by all threads together (trees, churn) [default: trees 1/64, churn 1/4 of the heap]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Workload")]
     pub(crate) live: Option<u64>,
 

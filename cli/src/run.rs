@@ -221,7 +221,7 @@ fn plan(args: &RunArgs, config: &Config, signals: &Signals) -> Result<Arc<dyn Wo
             Arc::new(Index::new(dir, heap, n, &stop, &mut noted)?)
         }
         TreesKind => {
-            let live = args.live.unwrap_or(heap / 8);
+            let live = args.live.unwrap_or(heap / 64);
             if live > heap / 100 * 95 {
                 return Err(format!(
                     "--live {} does not fit into the heap: set --live lower, or --heap to {} or more",

@@ -188,7 +188,7 @@ impl std::error::Error for PolicyError {}
 pub enum Decision {
     /// A quantum may start now or later.
     Run {
-        /// Longest it may hold the mutators, from the stop request to the last resumption, in nanoseconds.
+        /// Longest it may hold the mutators, from the stop request to their release, in nanoseconds.
         budget_ns: u64,
     },
     /// No quantum of at least the minimum may start yet.

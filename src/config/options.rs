@@ -372,7 +372,7 @@ options! {
     "Length of the sliding window in which the target utilization is kept.";
 
     quantum_ns, "quantum", "METRONOME_QUANTUM", time(50 * US, 100 * MS), None, "time", "50us..=100ms", "500us",
-    "Longest slice of collector work, from the stop request to the resumption of the last mutator.";
+    "Longest slice of collector work, from the stop request to the release of the mutators.";
 
     beat_ns, "beat", "METRONOME_BEAT", time(100 * US, 100 * MS), None, "time", "100us..=100ms", "500us",
     "Period of the alarm, which asks on each beat whether a quantum may start.";

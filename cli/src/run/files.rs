@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Links followed at most, as the kernel does.
@@ -79,7 +79,14 @@ impl Results {
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(e),
         };
-        let open = || OpenOptions::new().write(true).open(path);
+        // Non-blocking: a pipe that nobody reads is an error at once and not a hang. The results fit into a pipe.
+        let open = || {
+            let file = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path);
+            file.map_err(|e| match e.raw_os_error() {
+                Some(libc::ENXIO) => io::Error::other("nobody reads this pipe: start its reader first"),
+                _ => e,
+            })
+        };
         let target = match &there {
             None => behind_links(path),
             Some(there) => {
