@@ -10,7 +10,8 @@
 //! # What is charged
 //! The ledger gets wall time from the stop request to the release, so that what the system took is paid back by
 //! later quanta. For reports, *charged* leaves out what the system took from this thread: the stop counts up to its
-//! budget, the work by thread CPU time.
+//! budget, the work by thread CPU time, less what a step took above [`STEP_CEILING_NS`](crate::meter::STEP_CEILING_NS),
+//! which no step can take by its own work.
 
 use crate::boost::Boosted;
 use crate::collector::{Collector, Progress, Stopped};
@@ -181,6 +182,7 @@ impl Driver {
             let hurry = self.shared.config.target_utilization < 50
                 || self.shared.waiting_for_memory.load(Relaxed) > 0;
             if now < at && !hurry {
+                self.due_ns = at;
                 return Round::Sleep(Some(at));
             }
             self.tell_held();
@@ -499,7 +501,8 @@ impl Driver {
         self.scheduler.record(start_ns, end_ns);
         let stop_ns = work_start.saturating_sub(start_ns);
         // The CPU clock is read just outside the wall clock's stretch; a quantum is never charged more than it took.
-        let charged_ns = (stop_ns.min(stop_budget) + cpu_ns).min(end_ns.saturating_sub(start_ns));
+        let own_ns = cpu_ns.saturating_sub(meter.interrupted_ns);
+        let charged_ns = (stop_ns.min(stop_budget) + own_ns).min(end_ns.saturating_sub(start_ns));
         self.cycle.quanta += 1;
         self.cycle.cpu_ns += cpu_ns;
         self.cycle.collector_ns += charged_ns;
@@ -531,6 +534,8 @@ impl Driver {
             resumed_ns: 0,
             phase: if phase == Phase::Idle { Phase::Snapshot } else { phase },
             steps: meter.steps,
+            interrupted: meter.interrupted,
+            interrupted_ns: meter.interrupted_ns,
             longest_step: meter.longest,
             longest_step_ns: meter.longest_ns,
             free_bytes,

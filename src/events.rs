@@ -46,6 +46,9 @@ pub(crate) struct Quantum {
     pub(crate) resumed_ns: u64,
     pub(crate) phase: Phase,
     pub(crate) steps: u32,
+    /// Steps that took longer than any step can, and what they took above that.
+    pub(crate) interrupted: u32,
+    pub(crate) interrupted_ns: u64,
     pub(crate) longest_step: StepName,
     pub(crate) longest_step_ns: u64,
     pub(crate) free_bytes: u64,

@@ -6,6 +6,10 @@ use metronome_barrier::Phase;
 
 /// A step longer than this is measured in CPU time too, to tell the collector's work from a preemption.
 const SUSPICIOUS_NS: u64 = 5_000;
+/// More than any step can take by its own work: a step has at most 64 units and the slots of one object, some 1,100 visits,
+/// even if every one of them misses all caches. A step above it was interrupted where the thread's CPU clock does not show
+/// it: interrupts run on the thread's account, and so does, in most virtual machines, what the host takes.
+pub(crate) const STEP_CEILING_NS: u64 = 200_000;
 
 /// Which of mark, sweep, other a step's time belongs to.
 pub(crate) fn bucket(phase: Phase) -> usize {
@@ -25,11 +29,22 @@ pub(crate) struct StepMeter {
     pub(crate) steps: u32,
     pub(crate) longest: StepName,
     pub(crate) longest_ns: u64,
+    /// Steps above the ceiling, and what they took above it.
+    pub(crate) interrupted: u32,
+    pub(crate) interrupted_ns: u64,
 }
 
 impl StepMeter {
     pub(crate) fn new(cpu_ns: u64, wall_ns: u64) -> StepMeter {
-        StepMeter { cpu_ns, wall_ns, steps: 0, longest: StepName::Arm, longest_ns: 0 }
+        StepMeter {
+            cpu_ns,
+            wall_ns,
+            steps: 0,
+            longest: StepName::Arm,
+            longest_ns: 0,
+            interrupted: 0,
+            interrupted_ns: 0,
+        }
     }
 
     /// A step ran from `from` to `to`. Reads the CPU clock (about half a microsecond) only when the step looks
@@ -38,7 +53,7 @@ impl StepMeter {
     pub(crate) fn step(&mut self, name: StepName, from: u64, to: u64) {
         self.steps += 1;
         let mut ns = to.saturating_sub(from);
-        if ns <= self.longest_ns {
+        if ns <= self.longest_ns && ns <= STEP_CEILING_NS {
             return;
         }
         if ns > SUSPICIOUS_NS {
@@ -47,6 +62,10 @@ impl StepMeter {
             let since = cpu.saturating_sub(self.cpu_ns).saturating_sub(from.saturating_sub(self.wall_ns));
             ns = ns.min(since.max(1));
             (self.cpu_ns, self.wall_ns) = (cpu, to);
+            if ns > STEP_CEILING_NS {
+                self.interrupted += 1;
+                self.interrupted_ns += ns - STEP_CEILING_NS;
+            }
         }
         if ns > self.longest_ns {
             (self.longest, self.longest_ns) = (name, ns);

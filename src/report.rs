@@ -480,6 +480,8 @@ impl State {
         let sums = &mut self.sums;
         sums.weak_cleared += q.weak_cleared;
         sums.steps += u64::from(q.steps);
+        sums.interrupted_steps += u64::from(q.interrupted);
+        sums.interrupted_ns += q.interrupted_ns;
         sums.system_took_ns += q.work_ns.saturating_sub(q.cpu_ns);
         if !q.synchronous {
             sums.over_budget_ns = sums.over_budget_ns.max(over);

@@ -65,6 +65,11 @@ pub struct Stats {
     pub system_took_ns: u64,
     /// Work steps.
     pub steps: u64,
+    /// Steps that took longer, by the thread's CPU clock, than any step can by its own work (200 µs): interrupted where that
+    /// clock does not show it, as by the host of a virtual machine.
+    pub interrupted_steps: u64,
+    /// What they took above that; left out of charged figures, contained in all others.
+    pub interrupted_ns: u64,
     /// Most that a quantum's charged time exceeded its budget by.
     pub over_budget_ns: u64,
     /// Minimum mutator utilization at 1, 10 and 100 ms and at the configured window.

@@ -88,6 +88,7 @@ pub(super) fn value(o: &Outcome) -> Value {
         "departures": s.departures,
         "last_departure": s.last_departure,
         "step_us": distribution(&s.step_ns),
+        "interrupted_steps": { "count": s.interrupted_steps, "us": us(s.interrupted_ns) },
         "longest_step": { "name": s.longest_step, "cpu_us": us(s.longest_step_ns) },
         "last_prediction": prediction,
         "allocated_bytes": s.allocated_bytes,

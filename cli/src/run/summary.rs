@@ -110,6 +110,13 @@ fn times(t: &mut Text, o: &Outcome) {
     t.row("resume", distribution(&s.resume_ns));
     t.row("step (wall)", distribution(&s.step_ns));
     t.row("longest step", format!("{} in {}", time(s.longest_step_ns), s.longest_step));
+    if s.interrupted_steps > 0 {
+        let lost = time(s.interrupted_ns);
+        t.row(
+            "interrupted",
+            format!("{} steps, for {lost} beyond what a step can take: not charged", s.interrupted_steps),
+        );
+    }
     t.row(
         "alarm lateness",
         format!("{}; {} beats missed", distribution(&s.alarm_lateness_ns), grouped(s.alarm_missed)),
