@@ -102,7 +102,7 @@ impl Driver {
     /// `fifo`: the thread runs under SCHED_FIFO, where spinning would keep the mutators from running.
     pub(crate) fn new(shared: Arc<Shared>, events: Recorder, verify: bool, fifo: bool) -> Driver {
         let c = &shared.config;
-        let margin = shared.resume_margin_ns();
+        let margin = shared.config.effective_resume_margin_ns();
         let allowance = c.allowance_ns();
         let policy = Policy {
             window_ns: c.window_ns,
@@ -284,7 +284,7 @@ impl Driver {
     fn should_start(&mut self, now: u64) -> bool {
         let s = &self.shared;
         // Acquire: pairs with the AcqRel in `request_cycle`.
-        let requested = s.requested.load(Acquire).wrapping_sub(s.cycles_done.load(Relaxed)) as i64 > 0;
+        let requested = s.requested.load(Acquire) > s.cycles_done.load(Relaxed);
         let used = s.space.used_bytes();
         let full = self.pacer.should_start(used);
         if full != self.triggered {
@@ -335,7 +335,7 @@ impl Driver {
         // Relaxed: a hint for the alarm and for refills.
         s.wants_ticks.store(true, Relaxed);
         self.suppress_ticks(false);
-        let free_bytes = s.space.heap_bytes().saturating_sub(s.space.used_bytes());
+        let free_bytes = s.space.free_bytes();
         self.events.emit(Event::CycleStart { ns: now, free_bytes });
     }
 
@@ -352,7 +352,7 @@ impl Driver {
             Exhaustion::Synchronous => base,
             Exhaustion::Degrade => {
                 let heap = s.space.heap_bytes();
-                let headroom = heap.saturating_sub(s.space.used_bytes());
+                let headroom = s.space.free_bytes();
                 let predicted = self.pacer.prediction().collector_ns.min(self.last_collector_ns);
                 // A prediction that was passed is worth a tenth of itself.
                 let remaining = predicted.saturating_sub(self.cycle.collector_ns).max(predicted / 10);
@@ -381,7 +381,7 @@ impl Driver {
     /// the number of mutators. With `resume-margin = auto` the margin follows the longest recent one, up to twice its
     /// starting value.
     fn learn_margin(&mut self, release_ns: u64) {
-        let base = self.shared.resume_margin_ns();
+        let base = self.shared.config.effective_resume_margin_ns();
         if self.shared.config.resume_margin_ns.is_some() {
             return;
         }
@@ -418,11 +418,11 @@ impl Driver {
         // What mutators say from here on is about this stop.
         // Relaxed: a report.
         s.resumed_ns.store(0, Relaxed);
-        let free_before = s.space.heap_bytes().saturating_sub(s.space.used_bytes());
+        let free_before = s.space.free_bytes();
         let start_ns = s.clock.now();
         // A stop may use up the quantum, but not more.
         let work_budget = budget_ns.saturating_sub(self.margin_ns);
-        let stop_budget = s.stop_budget_ns().min(work_budget);
+        let stop_budget = s.config.effective_stop_budget_ns().min(work_budget);
         let mut boosted = self.boosted.take();
         let running = || {
             s.records()
@@ -516,7 +516,7 @@ impl Driver {
         let counts = self.collector.counts;
         let weak_cleared = counts.weak_cleared - self.cycle.weak_reported;
         self.cycle.weak_reported = counts.weak_cleared;
-        let free_bytes = s.space.heap_bytes().saturating_sub(s.space.used_bytes());
+        let free_bytes = s.space.free_bytes();
         // A synchronous quantum that had to let a mutator run to its safepoint is an ordinary one.
         let synchronous = synchronous && progress == Progress::Done;
         // Relaxed: reports.
@@ -600,7 +600,7 @@ impl Driver {
         self.last_collector_ns = c.collector_ns;
         self.held_after[1] = Some(Event::CycleEnd(CycleEnd {
             ns: now,
-            free_bytes: s.space.heap_bytes().saturating_sub(s.space.used_bytes()),
+            free_bytes: s.space.free_bytes(),
             quanta: c.quanta,
             collector_ns: c.collector_ns,
             cpu_ns: c.cpu_ns,

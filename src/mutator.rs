@@ -254,7 +254,7 @@ impl<'h> Mutator<'h> {
     pub fn reserve(&mut self, bytes: u64) -> Result<(), AllocError> {
         self.safepoint();
         let s = self.shared();
-        if s.space.heap_bytes().saturating_sub(s.space.used_bytes()) >= bytes {
+        if s.space.free_bytes() >= bytes {
             return Ok(());
         }
         self.wait_for_memory(bytes)
@@ -266,15 +266,11 @@ impl<'h> Mutator<'h> {
         let (s, r) = (self.shared(), self.record());
         // Relaxed: written by this thread only.
         r.starved.store(false, Relaxed);
-        let enough = || {
-            s.space.heap_bytes().saturating_sub(s.space.used_bytes()) >= bytes && s.space.free_regions() > 0
-        };
+        let enough = || s.space.free_bytes() >= bytes && s.space.free_regions() > 0;
         if enough() {
             return Ok(());
         }
-        // The reaper's own drop glue must not wait for what only the reaper can free.
-        let may_wait = s.config.exhaustion != crate::config::Exhaustion::Fail && !r.service.load(Relaxed);
-        if !may_wait || s.forked() {
+        if !s.may_wait(r) {
             return Err(self.out_of_memory(bytes));
         }
         if bytes > 1 {
@@ -284,7 +280,7 @@ impl<'h> Mutator<'h> {
         // A cycle that is under way may do; if it does not, ask for one that sees what died meanwhile.
         // Acquire: pairs with the Release at a cycle's start and end.
         let running = s.cycle.load(Acquire);
-        let mut asked = s.cycles_done.load(Acquire) >= running;
+        let mut asked = s.has_ended(running);
         let mut target = if asked { s.request_cycle() } else { running };
         let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
         self.stop_running();
@@ -297,8 +293,7 @@ impl<'h> Mutator<'h> {
             if enough() {
                 break Ok(());
             }
-            // Acquire: pairs with the Release at a cycle's end.
-            if s.cycles_done.load(Acquire) >= target && s.space.reap_is_empty() {
+            if s.has_ended(target) && s.space.reap_is_empty() {
                 if asked {
                     break Err(());
                 }
@@ -328,12 +323,8 @@ impl<'h> Mutator<'h> {
         let s = self.shared();
         let target = s.request_cycle();
         let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
-        self.blocking_wait(|s| {
-            // Acquire: pairs with the Release at a cycle's end.
-            s.cycles_done.load(Acquire).wrapping_sub(target) as i64 >= 0 || s.clock.now() >= deadline
-        });
-        // Acquire: as above.
-        self.shared().cycles_done.load(Acquire).wrapping_sub(target) as i64 >= 0
+        self.blocking_wait(|s| s.has_ended(target) || s.clock.now() >= deadline);
+        self.shared().has_ended(target)
     }
 
     fn blocking_wait(&mut self, done: impl Fn(&Shared) -> bool) {
@@ -387,7 +378,8 @@ impl<'h> Mutator<'h> {
         }
         let info: &'static TypeInfo = CellOf::<I::Target>::INFO;
         // SAFETY: the cell is fresh, this thread's alone, and large enough for header and value at OFFSET, aligned
-        // as CLASS demands. The header is written last, so that a cell with a header holds a complete object.
+        // as CLASS demands. Nobody looks at the cell before this call ends: there is no pause
+        // point from here on, and it is in no slot, handle or local yet.
         unsafe {
             init.write(cell.as_ptr().add(CellOf::<I::Target>::OFFSET).cast());
             cell.cast::<&'static TypeInfo>().write(info);
@@ -446,12 +438,10 @@ impl<'h> Mutator<'h> {
             // A stop that is cancelled while we wait may be our doing: somebody may be waiting for a lock that this
             // thread's user code holds.
             let in_vain = s.stops_cancelled.load(Relaxed) != cancelled;
-            let may_wait = s.config.exhaustion != crate::config::Exhaustion::Fail && !r.service.load(Relaxed);
             // Relaxed: a hint.
             if !ours_not_needed
-                || !may_wait
+                || !s.may_wait(r)
                 || in_vain
-                || s.forked()
                 || s.clock.now() >= deadline
                 || s.shutdown.load(Relaxed)
             {

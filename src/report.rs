@@ -146,8 +146,8 @@ impl Reporter {
         };
         let mut attributes = vec![
             own("quantum", c.quantum_ns.to_string()),
-            own("stopBudget", self.shared.stop_budget_ns().to_string()),
-            own("resumeMargin", self.shared.resume_margin_ns().to_string()),
+            own("stopBudget", self.shared.config.effective_stop_budget_ns().to_string()),
+            own("resumeMargin", self.shared.config.effective_resume_margin_ns().to_string()),
         ];
         attributes.extend(refusals.iter().map(|r| own("refused", r.clone())));
         // SAFETY: sysconf has no preconditions.

@@ -391,6 +391,19 @@ impl Shared {
         crate::fork::generation() != self.fork_generation
     }
 
+    /// Whether this mutator may wait for memory. Not the reaper: it would wait for what only it can free.
+    pub(crate) fn may_wait(&self, record: &Record) -> bool {
+        // Relaxed: the reaper's own mark, made before it allocates.
+        let service = record.service.load(Relaxed);
+        self.config.exhaustion != crate::config::Exhaustion::Fail && !service && !self.forked()
+    }
+
+    /// Whether the cycle with this number has ended.
+    pub(crate) fn has_ended(&self, cycle: u64) -> bool {
+        // Acquire: pairs with the Release at a cycle's end.
+        self.cycles_done.load(Acquire) >= cycle
+    }
+
     /// Colour of new objects now. A running mutator.
     #[inline]
     pub(crate) fn colour(&self) -> Colour {
@@ -428,16 +441,6 @@ impl Shared {
         if self.waiting_for_memory.load(Relaxed) + self.waiting_for_cycle.load(Relaxed) > 0 {
             futex_wake(&self.memory_seq, u32::MAX);
         }
-    }
-
-    /// Time a stop may take before it is cancelled.
-    pub(crate) fn stop_budget_ns(&self) -> u64 {
-        self.config.effective_stop_budget_ns()
-    }
-
-    /// Part of a quantum that is kept for the last step and for waking the mutators.
-    pub(crate) fn resume_margin_ns(&self) -> u64 {
-        self.config.effective_resume_margin_ns()
     }
 }
 

@@ -188,6 +188,13 @@ impl Space {
         u64::from(self.regions) << REGION_SHIFT
     }
 
+    /// Bytes not in allocated cells, wherever they lie. O(1), any thread.
+    #[inline]
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        self.heap_bytes().saturating_sub(self.used_bytes())
+    }
+
     /// Regions in the heap.
     #[must_use]
     pub fn regions(&self) -> u32 {
