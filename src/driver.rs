@@ -577,8 +577,6 @@ impl Driver {
         let c = self.cycle;
         let counts = self.collector.counts;
         let allocated = s.space.allocated_bytes().saturating_sub(c.start_allocated);
-        let prediction = self.pacer.prediction();
-        let measured = self.pacer.last_cycle().is_some();
         let elapsed_ns = now.saturating_sub(c.start_ns);
         self.pacer.cycle_finished(CycleFacts {
             mark_ns: c.mark_ns,
@@ -591,6 +589,8 @@ impl Driver {
             heap_bytes_swept: counts.regions_swept << 16,
             used_at_start: c.used_at_start,
         });
+        // What was predicted when the cycle began; samples have changed the prediction since.
+        let predicted = self.pacer.last_cycle().and_then(|report| report.predicted);
         self.cycle.open = false;
         self.publish_trigger();
         self.allocated_at_end = s.space.allocated_bytes();
@@ -606,8 +606,8 @@ impl Driver {
             cpu_ns: c.cpu_ns,
             elapsed_ns,
             allocated_bytes: allocated,
-            predicted_collector_ns: measured.then_some(prediction.collector_ns),
-            predicted_allocated_bytes: measured.then_some(prediction.allocation_bytes),
+            predicted_collector_ns: predicted.map(|p| p.collector_ns),
+            predicted_allocated_bytes: predicted.map(|p| p.allocation_bytes),
             counts,
         }));
     }
