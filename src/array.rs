@@ -309,7 +309,7 @@ impl<'m, T: Trace> Gc<'m, GcArray<Slot<T>>> {
 pub(crate) unsafe fn write_spine(cell: *mut u8, info: &'static TypeInfo, shape: &ArrayShape) {
     // SAFETY: by this function's contract: the words and the table lie within the cell.
     unsafe {
-        cell.cast::<&'static TypeInfo>().write(info);
+        crate::header::write(cell, info);
         cell.add(LEN_OFFSET).cast::<usize>().write(shape.len);
         cell.add(SHAPE_OFFSET).cast::<u64>().write(shape.word());
         cell.add(TABLE_OFFSET).write_bytes(0, shape.top * size_of::<usize>());

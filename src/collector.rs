@@ -2,9 +2,11 @@
 //!
 //! # State
 //! ```text
-//! Idle ─arm─▶ Marking ─terminate─▶ Clearing ─▶ Sweeping ─▶ Idle
+//! Idle ─arm─▶ Marking ─terminate─▶ Clearing ─▶ Reviving ─▶ Burying ─▶ Sweeping ─▶ Idle
 //! ```
-//! The phase that mutators see follows: Snapshot and Mark while Marking, Weak while Clearing, Sweep while Sweeping.
+//! The phase that mutators see follows: Snapshot and Mark while Marking, Weak while Clearing (marks stand still, short weak
+//! references go, finalizable objects are found), Finalize while Reviving (what those reach is marked), Phantom while Burying
+//! (unmarked is dead: the other references go, deaths are noted), Sweep while Sweeping.
 //!
 //! # Who may touch what
 //! The thread that drives it owns the `Collector` by value. Every step needs [`Stopped`], the proof that no mutator
@@ -15,14 +17,17 @@
 //! |---|---|
 //! | arm, terminate | O(1) |
 //! | mark | 64 references or objects, plus the slots of one object |
-//! | roots, globals, weak | 32 entries |
+//! | roots, globals, softs, queued, weak, finalizers, revive, bury | 32 entries |
+//! | ephemerons | 32 entries, or 128 empty buckets; an object's look-up in a chain of expected length 1 |
 //! | log, grey | one chunk of 256, one word of 64 |
 //! | pass, flush | 64 mutators |
 //! | sweep | one region: at most 64 words of three bitmaps |
 
+use crate::ephemeron::Pending;
 use crate::hooks::fault;
 use crate::mark::MarkQueue;
 use crate::shared::{MutatorState, Record, Shared};
+use crate::stats::ReferenceCounts;
 use metronome_arraylet::RegionId;
 use metronome_barrier::Phase;
 use std::sync::Arc;
@@ -74,9 +79,16 @@ pub(crate) enum StepName {
     Grey,
     Roots,
     Globals,
+    Softs,
+    Queued,
+    Ephemerons,
     Flush,
     Terminate,
     Weak,
+    Finalizers,
+    Revive,
+    TerminateFinalize,
+    Bury,
     BeginSweep,
     Sweep,
     End,
@@ -92,9 +104,16 @@ impl StepName {
             StepName::Grey => "grey",
             StepName::Roots => "roots",
             StepName::Globals => "globals",
+            StepName::Softs => "softs",
+            StepName::Queued => "queued",
+            StepName::Ephemerons => "ephemerons",
             StepName::Flush => "flush",
             StepName::Terminate => "terminate",
             StepName::Weak => "weak",
+            StepName::Finalizers => "finalizers",
+            StepName::Revive => "revive",
+            StepName::TerminateFinalize => "terminate-finalize",
+            StepName::Bury => "bury",
             StepName::BeginSweep => "begin-sweep",
             StepName::Sweep => "sweep",
             StepName::End => "end",
@@ -120,8 +139,35 @@ pub(crate) enum Progress {
 enum Work {
     Idle,
     Marking(Marking),
-    Clearing { next: u32 },
+    Clearing(Tables<3>),
+    Reviving { next: u32, end: u32 },
+    Burying(Tables<4>),
     Sweeping { next: u32, end: u32 },
+}
+
+/// How far a walk over some tables is. Entries made after it began need not be seen.
+#[derive(Clone, Copy, Debug)]
+struct Tables<const N: usize> {
+    lens: [u32; N],
+    table: usize,
+    next: u32,
+}
+
+impl<const N: usize> Tables<N> {
+    fn new(lens: [u32; N]) -> Self {
+        Tables { lens, table: 0, next: 0 }
+    }
+
+    /// The next chunk: which table and which of its entries.
+    fn chunk(&mut self) -> Option<(usize, std::ops::Range<u32>)> {
+        while self.table < N && self.next == self.lens[self.table] {
+            (self.table, self.next) = (self.table + 1, 0);
+        }
+        let len = *self.lens.get(self.table)?;
+        let range = self.next..len.min(self.next + TABLE_CHUNK);
+        self.next = range.end;
+        Some((self.table, range))
+    }
 }
 
 /// How far marking is.
@@ -134,8 +180,9 @@ struct Marking {
     table: usize,
     entry: u32,
     entries: Option<u32>,
-    global: u32,
-    globals: u32,
+    /// Globals, soft references, registrations whose finalizer is queued.
+    shared: Option<Tables<3>>,
+    ephemerons_begun: bool,
 }
 
 /// Counts of the current (or last) cycle.
@@ -146,7 +193,7 @@ pub(crate) struct CycleCounts {
     pub(crate) condemned_bytes: u64,
     pub(crate) regions_freed: u64,
     pub(crate) regions_swept: u64,
-    pub(crate) weak_cleared: u64,
+    pub(crate) references: ReferenceCounts,
     pub(crate) scanned: u64,
     pub(crate) spilled: u64,
 }
@@ -156,7 +203,10 @@ pub(crate) struct CycleCounts {
 pub(crate) struct Collector {
     shared: Arc<Shared>,
     queue: MarkQueue,
+    pending: Pending,
     work: Work,
+    /// Cycles that an unused soft reference is kept; set by the driver before each cycle.
+    pub(crate) soft_age: u64,
     pub(crate) counts: CycleCounts,
     /// Checks the heap at the edges of phases (O(heap), stopped): `METRONOME_VERIFY`, tests.
     pub(crate) verify: bool,
@@ -168,7 +218,9 @@ impl Collector {
         Collector {
             shared,
             queue: MarkQueue::new(queue_entries),
+            pending: Pending::default(),
             work: Work::Idle,
+            soft_age: u64::MAX,
             counts: CycleCounts::default(),
             verify: false,
             violations: Vec::new(),
@@ -185,7 +237,9 @@ impl Collector {
         match self.work {
             Work::Idle => (StepName::Arm, self.arm(stopped)),
             Work::Marking(_) => self.marking_step(stopped),
-            Work::Clearing { next } => self.clearing_step(stopped, next),
+            Work::Clearing(_) => self.clearing_step(stopped),
+            Work::Reviving { next, end } => self.reviving_step(stopped, next, end),
+            Work::Burying(_) => self.burying_step(stopped),
             Work::Sweeping { next, end } => self.sweeping_step(stopped, next, end),
         }
     }
@@ -203,44 +257,85 @@ impl Collector {
         // Mutators that attach later start with an empty table and hold nothing.
         self.work = Work::Marking(Marking {
             mutators: s.records_len(),
-            globals: s.globals.len(),
+            shared: Some(Tables::new([s.globals.len(), s.softs.len(), s.finalizers.len()])),
             ..Marking::default()
         });
         Progress::More
     }
 
-    fn marking_step(&mut self, stopped: &Stopped<'_>) -> (StepName, Progress) {
-        let Work::Marking(m) = &mut self.work else { unreachable!("called in Marking only") };
-        let s = &*self.shared;
-        let snapshot = s.phase.get() == Phase::Snapshot;
-        // The insertion barrier ends as soon as it can.
-        if snapshot && m.pass(s) {
-            s.phase.switch(Phase::Mark);
-            return (StepName::Pass, Progress::More);
-        }
-        if !self.queue.is_empty() {
-            self.queue.step(&s.space);
-            return (StepName::Mark, Progress::More);
+    /// A step of what is grey; `None` when nothing is, but for what mutators have logged and not handed over.
+    fn drain(&mut self) -> Option<StepName> {
+        let (s, queue, pending) = (&*self.shared, &mut self.queue, &mut self.pending);
+        if !queue.is_empty() {
+            if pending.waits() {
+                queue.step(&s.space, |cell| pending.scanned(&s.ephemerons, cell));
+            } else {
+                queue.step(&s.space, |_| ());
+            }
+            return Some(StepName::Mark);
         }
         if let Some(chunk) = s.logs.take_full() {
             for cell in s.logs.entries(&chunk) {
-                self.queue.push_marked(&s.space, cell);
+                queue.push_marked(&s.space, cell);
             }
             s.logs.recycle(chunk);
-            return (StepName::Log, Progress::More);
+            return Some(StepName::Log);
         }
         if s.space.has_grey() {
-            let queue = &mut self.queue;
-            s.space.pop_grey(|cell| queue.push_marked(&s.space, cell.as_ptr()));
-            return (StepName::Grey, Progress::More);
+            s.space.pop_grey(|cell| {
+                // One that was shaded while marks stood still has no mark yet.
+                if s.space.is_marked(cell.as_ptr()) {
+                    queue.push_marked(&s.space, cell.as_ptr());
+                } else {
+                    queue.visit(&s.space, cell.as_ptr());
+                }
+            });
+            return Some(StepName::Grey);
         }
-        if m.global < m.globals && !fault!(s, NoGlobalScan) {
-            let end = m.globals.min(m.global + TABLE_CHUNK);
-            for i in m.global..end {
-                self.queue.visit(&s.space, s.globals.get(i));
-            }
-            m.global = end;
-            return (StepName::Globals, Progress::More);
+        if pending.has_ready() {
+            pending.take_ready(&s.ephemerons, |value| queue.visit(&s.space, value));
+            return Some(StepName::Ephemerons);
+        }
+        None
+    }
+
+    fn marking_step(&mut self, stopped: &Stopped<'_>) -> (StepName, Progress) {
+        let Work::Marking(m) = &mut self.work else { unreachable!("called in Marking only") };
+        // The insertion barrier ends as soon as it can.
+        if self.shared.phase.get() == Phase::Snapshot && m.pass(&self.shared) {
+            self.shared.phase.switch(Phase::Mark);
+            return (StepName::Pass, Progress::More);
+        }
+        if let Some(name) = self.drain() {
+            return (name, Progress::More);
+        }
+        let s = &*self.shared;
+        let Work::Marking(m) = &mut self.work else { unreachable!("drain leaves the work alone") };
+        if let Some(tables) = &mut m.shared
+            && let Some((table, range)) = tables.chunk()
+        {
+            let name = match table {
+                0 => {
+                    if !fault!(s, NoGlobalScan) {
+                        range.for_each(|i| self.queue.visit(&s.space, s.globals.get(i)));
+                    }
+                    StepName::Globals
+                }
+                1 => {
+                    // Relaxed: counted by this thread.
+                    let done = s.cycles_done.load(Relaxed);
+                    let kept = range.filter(|&i| s.softs.extra(i).keeps(done, self.soft_age));
+                    kept.for_each(|i| self.queue.visit(&s.space, s.softs.get(i)));
+                    StepName::Softs
+                }
+                _ => {
+                    if !fault!(s, NoQueuedScan) {
+                        range.for_each(|i| self.queue.visit(&s.space, s.finalizers.root(i)));
+                    }
+                    StepName::Queued
+                }
+            };
+            return (name, Progress::More);
         }
         if m.table < m.passed {
             m.take_roots(s, &mut self.queue);
@@ -248,6 +343,14 @@ impl Collector {
         }
         if m.passed < m.mutators {
             return (StepName::Pass, Progress::Blocked { record: m.passed });
+        }
+        // Late, so that few keys are not marked yet.
+        if !std::mem::replace(&mut m.ephemerons_begun, true) {
+            self.pending.begin(&s.ephemerons);
+        }
+        if !self.pending.pass_is_over() && !fault!(s, NoEphemeronPass) {
+            self.pending.pass(&s.ephemerons, &s.space, |value| self.queue.visit(&s.space, value));
+            return (StepName::Ephemerons, Progress::More);
         }
         if flush(s) {
             return (StepName::Flush, Progress::More);
@@ -258,36 +361,105 @@ impl Collector {
     /// Marking is complete: everything taken, nothing grey, all logs empty in this very stop (INV-LOG-DRAINED).
     fn terminate(&mut self, stopped: &Stopped<'_>) -> Progress {
         let s = &self.shared;
-        (self.counts.scanned, self.counts.spilled) = (self.queue.scanned, self.queue.spilled);
         if self.verify {
             crate::verify::at_termination(s, stopped, &mut self.violations);
         }
         s.phase.switch(Phase::Weak);
-        self.work = Work::Clearing { next: 0 };
+        self.work = Work::Clearing(Tables::new([s.weaks.len(), s.softs.len(), s.finalizers.len()]));
         Progress::More
     }
 
-    fn clearing_step(&mut self, _: &Stopped<'_>, next: u32) -> (StepName, Progress) {
-        let s = &self.shared;
-        let len = s.weaks.len();
-        if next < len && !fault!(s, NoWeakClearing) {
-            let end = len.min(next + TABLE_CHUNK);
-            for i in next..end {
-                let cell = s.weaks.get(i);
-                if !cell.is_null() && !s.space.is_marked(cell) {
+    /// Marks stand still: clears short and soft references to unmarked objects and finds finalizable ones among these.
+    fn clearing_step(&mut self, _: &Stopped<'_>) -> (StepName, Progress) {
+        let s = &*self.shared;
+        let Work::Clearing(tables) = &mut self.work else { unreachable!("called in Clearing only") };
+        let Some((table, range)) = tables.chunk() else {
+            s.phase.switch(Phase::Finalize);
+            self.work = Work::Reviving { next: 0, end: s.finalizers.len() };
+            return (StepName::Revive, Progress::More);
+        };
+        let counts = &mut self.counts.references;
+        let unreachable = |cell: *mut u8| !cell.is_null() && !s.space.is_marked(cell);
+        match table {
+            0 if fault!(s, NoWeakClearing) => (StepName::Weak, Progress::More),
+            0 => {
+                for i in range.filter(|&i| unreachable(s.weaks.get(i)) && !s.weaks.extra(i).is_late(s)) {
                     s.weaks.clear(i);
-                    self.counts.weak_cleared += 1;
+                    counts.weak_cleared += 1;
+                }
+                (StepName::Weak, Progress::More)
+            }
+            1 => {
+                for i in range.filter(|&i| unreachable(s.softs.get(i)) && !s.softs.extra(i).made.is_late(s)) {
+                    s.softs.clear(i);
+                    counts.soft_cleared += 1;
+                }
+                (StepName::Softs, Progress::More)
+            }
+            _ => {
+                range.for_each(|i| s.finalizers.examine(i, s));
+                (StepName::Finalizers, Progress::More)
+            }
+        }
+    }
+
+    /// Marks through from objects whose finalizers are due, and from what long references have brought back.
+    fn reviving_step(&mut self, stopped: &Stopped<'_>, next: u32, end: u32) -> (StepName, Progress) {
+        if let Some(name) = self.drain() {
+            return (name, Progress::More);
+        }
+        let s = &*self.shared;
+        if next < end && !fault!(s, NoFinalizeMarking) {
+            let stop = end.min(next + TABLE_CHUNK);
+            (next..stop).for_each(|i| self.queue.visit(&s.space, s.finalizers.root(i)));
+            self.work = Work::Reviving { next: stop, end };
+            return (StepName::Revive, Progress::More);
+        }
+        if flush(s) {
+            return (StepName::Flush, Progress::More);
+        }
+        // As at the end of marking: all logs are empty in this very stop (INV-LOG-DRAINED).
+        (self.counts.scanned, self.counts.spilled) = (self.queue.scanned, self.queue.spilled);
+        if self.verify {
+            crate::verify::at_termination(s, stopped, &mut self.violations);
+        }
+        s.phase.switch(Phase::Phantom);
+        let lens = [s.longs.len(), s.ephemerons.len(), s.deaths.len(), s.finalizers.len()];
+        self.work = Work::Burying(Tables::new(lens));
+        (StepName::TerminateFinalize, Progress::More)
+    }
+
+    /// Unmarked is dead: clears long references and ephemerons, notes deaths, gives finalizers out.
+    fn burying_step(&mut self, _: &Stopped<'_>) -> (StepName, Progress) {
+        let s = &*self.shared;
+        let Work::Burying(tables) = &mut self.work else { unreachable!("called in Burying only") };
+        let Some((table, range)) = tables.chunk() else {
+            s.space.begin_sweep();
+            s.phase.switch(Phase::Sweep);
+            // Relaxed: published by the gate's release, as the phase is.
+            s.colour_epoch.fetch_add(1, Relaxed);
+            self.work = Work::Sweeping { next: 0, end: s.space.regions_touched() };
+            return (StepName::BeginSweep, Progress::More);
+        };
+        let counts = &mut self.counts.references;
+        let dead = |cell: *mut u8| !cell.is_null() && !s.space.is_marked(cell);
+        match table {
+            0 => {
+                for i in range.filter(|&i| dead(s.longs.get(i))) {
+                    s.longs.clear(i);
+                    counts.long_cleared += 1;
                 }
             }
-            self.work = Work::Clearing { next: end };
-            return (StepName::Weak, Progress::More);
+            1 => {
+                for i in range.filter(|&i| dead(s.ephemerons.get(i))) {
+                    s.ephemerons.clear(i);
+                    counts.ephemerons_cleared += 1;
+                }
+            }
+            2 => counts.deaths_noted += range.filter(|&i| s.deaths.examine(i, s)).count() as u64,
+            _ => counts.finalizers_enqueued += range.filter(|&i| s.finalizers.hand_out(i)).count() as u64,
         }
-        s.space.begin_sweep();
-        s.phase.switch(Phase::Sweep);
-        // Relaxed: published by the gate's release, as the phase is.
-        s.colour_epoch.fetch_add(1, Relaxed);
-        self.work = Work::Sweeping { next: 0, end: s.space.regions_touched() };
-        (StepName::BeginSweep, Progress::More)
+        (StepName::Bury, Progress::More)
     }
 
     fn sweeping_step(&mut self, stopped: &Stopped<'_>, next: u32, end: u32) -> (StepName, Progress) {

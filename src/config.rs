@@ -166,6 +166,31 @@ pub struct Config {
     pub event_ring: usize,
     /// `cycle-interval`: longest time between the starts of two cycles, in nanoseconds.
     pub cycle_interval_ns: Option<u64>,
+    /// `initial-heap`: size that the heap starts with, in bytes; `None` is `heap`.
+    pub initial_heap: Option<u64>,
+    /// `idle-trim`: time without a cycle after which a heap that has grown gives memory back, in nanoseconds.
+    pub idle_trim_ns: Option<u64>,
+    /// `immortal`: size of the immortal area in bytes.
+    pub immortal: u64,
+    /// `soft-age`: cycles for which an unused soft reference keeps its object in an empty heap.
+    pub soft_age: u32,
+    /// `finalizer-backlog`: waiting finalizers above which the backlog is reported.
+    pub finalizer_backlog: u64,
+    /// `finalizer-watchdog`: time after which a running finalizer is reported as stuck, in nanoseconds.
+    pub finalizer_watchdog_ns: Option<u64>,
+    /// `finalizer-drain`: longest wait for due finalizers when the heap is closed, in nanoseconds.
+    pub finalizer_drain_ns: Option<u64>,
+    /// `external-memory`: announced memory outside the heap that starts a cycle, in bytes; `None` is automatic, see
+    /// [`effective_external_memory`](Self::effective_external_memory).
+    pub external_memory: Option<u64>,
+    /// `memory-watch`: whether the system is watched for low memory.
+    pub memory_watch: bool,
+    /// `memory-low`: share of the system's memory below which what is available counts as low, in percent.
+    pub memory_low_percent: u32,
+    /// `headroom-low`: share of the heap below which free memory is notified as low, in percent.
+    pub headroom_low_percent: u32,
+    /// `report-blocked`: whether mutators that sleep in the kernel outside `blocking` are looked for.
+    pub report_blocked: bool,
 }
 
 impl Config {
@@ -199,6 +224,18 @@ impl Config {
         max_mutators: 1024,
         event_ring: 8192,
         cycle_interval_ns: None,
+        initial_heap: None,
+        idle_trim_ns: Some(10_000_000_000),
+        immortal: 1 << 20,
+        soft_age: 32,
+        finalizer_backlog: 10_000,
+        finalizer_watchdog_ns: Some(10_000_000_000),
+        finalizer_drain_ns: Some(2_000_000_000),
+        external_memory: None,
+        memory_watch: true,
+        memory_low_percent: 5,
+        headroom_low_percent: 10,
+        report_blocked: false,
     };
 
     /// Sets one option from text.
@@ -344,6 +381,16 @@ impl Config {
     /// The stop budget in force: as set, or one quantum.
     pub fn effective_stop_budget_ns(&self) -> u64 {
         self.stop_budget_ns.unwrap_or(self.quantum_ns)
+    }
+
+    /// The initial size of the heap in force, in bytes: as set, or `heap`.
+    pub fn effective_initial_heap(&self) -> u64 {
+        self.initial_heap.unwrap_or(self.heap)
+    }
+
+    /// The announced external memory that starts a cycle: as set, or a quarter of the heap.
+    pub fn effective_external_memory(&self) -> u64 {
+        self.external_memory.unwrap_or(self.heap / 4)
     }
 
     /// The resume margin in force: as set, or a tenth of the quantum, at least 10 µs and at most 100 µs.

@@ -20,6 +20,7 @@ use crate::events::{CycleEnd, DepartureReason, Event, Quantum, Recorder};
 use crate::gate::Spin;
 use crate::meter::{StepMeter, bucket};
 use crate::shared::{MutatorState, Shared};
+use crate::stats::ReferenceCounts;
 use crate::sync::{futex_wait, futex_wake};
 use metronome_alarm::thread_cpu_ns;
 use metronome_barrier::Phase;
@@ -60,7 +61,7 @@ struct CycleSums {
     mark_ns: u64,
     sweep_ns: u64,
     other_ns: u64,
-    weak_reported: u64,
+    references_reported: ReferenceCounts,
     departed: bool,
 }
 
@@ -514,8 +515,8 @@ impl Driver {
         self.cycle.sweep_ns += cpu_share(spent[1]);
         self.cycle.other_ns += cpu_share(spent[2]) + stop_ns.min(stop_budget);
         let counts = self.collector.counts;
-        let weak_cleared = counts.weak_cleared - self.cycle.weak_reported;
-        self.cycle.weak_reported = counts.weak_cleared;
+        let references = counts.references.since(self.cycle.references_reported);
+        self.cycle.references_reported = counts.references;
         let free_bytes = s.space.free_bytes();
         // A synchronous quantum that had to let a mutator run to its safepoint is an ordinary one.
         let synchronous = synchronous && progress == Progress::Done;
@@ -539,7 +540,7 @@ impl Driver {
             longest_step: meter.longest,
             longest_step_ns: meter.longest_ns,
             free_bytes,
-            weak_cleared,
+            references,
             synchronous,
         });
         if synchronous {
@@ -552,7 +553,7 @@ impl Driver {
                 cpu_ns,
                 free_before,
                 free_after: free_bytes,
-                weak_cleared,
+                references,
                 // Relaxed: a report.
                 requested_bytes: s.failed_bytes.load(Relaxed),
             });
@@ -564,6 +565,9 @@ impl Driver {
         }
         self.check_violations();
         s.announce_memory();
+        if references.finalizers_enqueued + references.deaths_noted > 0 {
+            s.finalizers.wake();
+        }
         if !s.space.reap_is_empty() {
             // Release: pairs with the Acquire of the reaper's wait.
             s.reap_seq.fetch_add(1, Release);

@@ -3,6 +3,7 @@
 //! Recording never allocates, locks or does I/O; when the ring is full the newest event is dropped and counted.
 
 use crate::collector::{CycleCounts, StepName};
+use crate::stats::ReferenceCounts;
 use metronome_barrier::Phase;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -52,7 +53,7 @@ pub(crate) struct Quantum {
     pub(crate) longest_step: StepName,
     pub(crate) longest_step_ns: u64,
     pub(crate) free_bytes: u64,
-    pub(crate) weak_cleared: u64,
+    pub(crate) references: ReferenceCounts,
     /// Set for the quanta of a synchronous collection.
     pub(crate) synchronous: bool,
 }
@@ -79,7 +80,7 @@ pub(crate) enum Event {
         cpu_ns: u64,
         free_before: u64,
         free_after: u64,
-        weak_cleared: u64,
+        references: ReferenceCounts,
         requested_bytes: u64,
     },
     StopCancelled {

@@ -135,72 +135,65 @@ impl<T> fmt::Debug for Global<T> {
     }
 }
 
-/// A reference that does not keep its object alive. `Send + Sync`; clones share one entry.
+/// A [`Global`] whose object also stays where it is: for foreign code that is given its address.
 ///
-/// After the cycle in which the object was found unreachable, [`upgrade`](Weak::upgrade) gives `None`.
-pub struct Weak<T> {
-    shared: Arc<Shared>,
-    index: u32,
-    _type: PhantomData<fn() -> *const T>,
+/// Nothing moves in this heap, so the promise costs nothing today; a program that needs it says so here, and stays right
+/// should the heap ever be compacted.
+pub struct Pinned<T> {
+    global: Global<T>,
 }
 
-impl<T: Trace> Weak<T> {
-    /// A weak reference to an object.
+impl<T: Trace> Pinned<T> {
+    /// Makes an object reachable from everywhere, at a fixed address.
     #[must_use]
-    pub fn new(m: &Mutator<'_>, object: Gc<'_, T>) -> Weak<T> {
-        // SAFETY: as in `Root::new`.
-        let shared = unsafe { arc_of(m.shared) };
-        let index = shared.weaks.insert(object.cell_ptr());
-        Weak { shared, index, _type: PhantomData }
+    pub fn new(m: &Mutator<'_>, object: Gc<'_, T>) -> Pinned<T> {
+        Pinned { global: Global::new(m, object) }
     }
 
-    /// The object, if it has not been found dead.
+    /// The object.
     ///
     /// # Panics
     /// If `m` belongs to another heap.
     #[must_use]
     #[track_caller]
-    pub fn upgrade<'m>(&self, m: &'m Mutator<'_>) -> Option<Gc<'m, T>> {
-        check_heap(&self.shared, m, "Weak");
-        let cell = NonNull::new(self.shared.weaks.get(self.index))?;
-        let s = m.shared();
-        if s.phase.get().unmarked_is_dead() && !s.space.is_marked(cell.as_ptr()) {
-            return None;
-        }
-        if !fault!(s, NoUpgradeBarrier) {
-            m.shade_yielded(cell.as_ptr());
-        }
-        // SAFETY: a weak entry is cleared before its object is swept (INV-WEAK-CLEARED); before that the object is
-        // complete, and from here on it is held by a local that was shaded.
-        Some(unsafe { Gc::from_cell(cell) })
+    pub fn get<'m>(&self, m: &'m Mutator<'_>) -> Gc<'m, T> {
+        self.global.get(m)
+    }
+
+    /// The object's address. Valid as long as this handle or a clone of it lives and the heap is not closed; needs no
+    /// mutator. Reading through it is up to foreign or unsafe code; others may read the object at the same time, and
+    /// write its slots.
+    #[must_use]
+    pub fn as_ptr(&self) -> *const T {
+        let cell = self.global.shared.globals.get(self.global.index);
+        cell.wrapping_add(crate::trace::CellOf::<T>::OFFSET).cast_const().cast()
+    }
+
+    /// The handle without the promise.
+    #[must_use]
+    pub fn into_global(self) -> Global<T> {
+        self.global
     }
 }
 
-impl<T> Clone for Weak<T> {
+impl<T> Clone for Pinned<T> {
     fn clone(&self) -> Self {
-        self.shared.weaks.retain(self.index);
-        Weak { shared: Arc::clone(&self.shared), index: self.index, _type: PhantomData }
+        Pinned { global: self.global.clone() }
     }
 }
 
-impl<T> Drop for Weak<T> {
-    fn drop(&mut self) {
-        self.shared.weaks.release(self.index);
-    }
-}
-
-impl<T> fmt::Debug for Weak<T> {
+impl<T> fmt::Debug for Pinned<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Weak<{}>", std::any::type_name::<T>())
+        write!(f, "Pinned<{}>", std::any::type_name::<T>())
     }
 }
 
-// Global and Weak are Send + Sync for every T: they give access to the object only through a mutator of its heap,
+// Global and the weak references are Send + Sync for every T: they give access to the object only through a mutator of its heap,
 // whose threads share objects anyway (all payload is Send + Sync by construction).
 
 /// # Safety
 /// `shared` comes from `Arc::as_ptr` of a living `Arc`.
-unsafe fn arc_of(shared: NonNull<Shared>) -> Arc<Shared> {
+pub(crate) unsafe fn arc_of(shared: NonNull<Shared>) -> Arc<Shared> {
     let p: *const Shared = shared.as_ptr();
     // SAFETY: by this function's contract; the count is raised before the new owner is made.
     unsafe {
@@ -210,7 +203,7 @@ unsafe fn arc_of(shared: NonNull<Shared>) -> Arc<Shared> {
 }
 
 #[track_caller]
-fn check_heap(shared: &Arc<Shared>, m: &Mutator<'_>, what: &str) {
+pub(crate) fn check_heap(shared: &Arc<Shared>, m: &Mutator<'_>, what: &str) {
     assert!(
         std::ptr::eq(Arc::as_ptr(shared), m.shared()),
         "a {what} of heap {} was used with a mutator of heap {}: a handle belongs to one heap",

@@ -13,7 +13,7 @@ use crate::sync::futex_wake;
 use metronome_alarm::{Alarm, AlarmConfig, Clock, affinity, priority, set_timer_slack};
 use metronome_arraylet::{OsOptions, Space};
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -130,6 +130,10 @@ impl Heap {
         closing.threads.push(spawn("metronome-reap", "reaper", move || crate::reaper::run(&s, ready))?);
         // The reaper's attachment is set aside before any user's.
         let _ = attached.recv();
+        let s = Arc::clone(&shared);
+        let (ready, attached) = std::sync::mpsc::channel();
+        closing.threads.push(spawn(FINALIZER, "finalizer", move || crate::finalize::run(&s, ready))?);
+        let _ = attached.recv();
         let r = Arc::clone(&reporter);
         closing.threads.push(spawn("metronome-log", "writer", move || r.run())?);
 
@@ -192,6 +196,16 @@ impl Heap {
     /// Asks for a collection cycle, which then runs by quanta as every other one. Does not wait.
     pub fn request_cycle(&self) {
         self.owner.shared.request_cycle();
+    }
+
+    /// Waits until nothing is queued for the finalizer thread, at most `limit`; for threads outside the heap (inside, use
+    /// [`Mutator::drain_finalizers`]). (.NET: `GC.WaitForPendingFinalizers`.)
+    ///
+    /// # Errors
+    /// [`DrainError`] when the limit is over.
+    pub fn drain_finalizers(&self, limit: std::time::Duration) -> Result<(), crate::DrainError> {
+        let s = &self.owner.shared;
+        crate::finalize::drain(s, s.deadline_in(limit))
     }
 
     /// What the collector did so far. Waits until the writer has caught up; not for real-time threads.
@@ -300,10 +314,36 @@ fn signal_shutdown(s: &Shared) {
     s.announce_memory();
     s.reap_seq.fetch_add(1, Release);
     futex_wake(&s.reap_seq, 1);
+    s.finalizers.wake();
 }
 
 /// How long closing waits for a last stop.
 const CLOSE_NS: u64 = 1_000_000_000;
+
+/// The finalizer thread's name.
+const FINALIZER: &str = "metronome-final";
+/// How long closing waits at least for a finalizer that is running.
+const FINALIZER_NS: u64 = 1_000_000_000;
+
+impl Owner {
+    /// Waits for the finalizer thread's end; if a finalizer does not end, the heap's objects are left alone.
+    fn await_finalizer(&self, deadline_ns: u64) {
+        let s = &self.shared;
+        // Acquire: pairs with the Release at its end.
+        while s.finalizer_done.load(Acquire) == 0 {
+            if s.clock.now() >= deadline_ns {
+                let name = s.finalizers.running().map_or("an object", |(name, _)| name);
+                eprintln!(
+                    "metronome: the finalizer of a {name} does not end: the closed heap's objects are neither dropped nor freed"
+                );
+                // Relaxed: the reaper looks at it again and again.
+                s.abandoned.store(true, Relaxed);
+                return;
+            }
+            crate::sync::futex_wait(&s.finalizer_done, 0, Some(deadline_ns));
+        }
+    }
+}
 
 /// Tells the reaper that the collector has ended.
 struct Done(Arc<Shared>);
@@ -336,10 +376,22 @@ impl Drop for Owner {
             }
             return;
         }
-        if crate::thread::is_inside(&self.shared) {
+        let service = crate::thread::is_service();
+        // A finalizer that drops the last clone leaves the heap when it ends.
+        if crate::thread::is_inside(&self.shared) && !service {
             // Only when a thread that is inside the heap runs its destructors: the process is exiting.
             // Relaxed: read after the signal below.
             self.shared.abandoned.store(true, Relaxed);
+        }
+        // Relaxed: written above.
+        let wait = !service && !self.shared.abandoned.load(Relaxed);
+        let drain_ns = self.shared.config.finalizer_drain_ns.unwrap_or(0);
+        let drained = self.shared.clock.now().saturating_add(drain_ns);
+        if wait
+            && drain_ns > 0
+            && let Err(e) = crate::finalize::drain(&self.shared, drained)
+        {
+            self.reporter.note(format!("closing the heap: {e} (finalizer-drain is over)"));
         }
         if let Some(alarm) = self.alarm.lock().unwrap_or_else(PoisonError::into_inner).take() {
             self.reporter.alarm_stopped(&alarm.stop());
@@ -349,9 +401,13 @@ impl Drop for Owner {
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         // The last clone may be dropped by drop glue on a reaper, or by a subscriber on a writer, this heap's or another
         // one's: such a thread waits for nobody. All threads end by the signal.
-        // Relaxed: written above.
-        if !crate::thread::is_service() && !self.shared.abandoned.load(Relaxed) {
+        if wait {
+            self.await_finalizer(drained.max(self.shared.clock.now().saturating_add(FINALIZER_NS)));
             for t in threads {
+                // Relaxed: written by this thread.
+                if t.thread().name() == Some(FINALIZER) && self.shared.abandoned.load(Relaxed) {
+                    continue;
+                }
                 // A panic in it has been reported by the panic hook.
                 let _ = t.join();
             }

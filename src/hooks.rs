@@ -28,6 +28,14 @@ pub enum Fault {
     NoGlobalScan = 256,
     /// New globals are not shaded during the snapshot.
     NoGlobalCreateBarrier = 512,
+    /// Shading while marks stand still does nothing.
+    NoDeferredShading = 1024,
+    /// Objects whose finalizers are queued are no roots.
+    NoQueuedScan = 2048,
+    /// What due finalizers reach is not marked.
+    NoFinalizeMarking = 4096,
+    /// Values of ephemerons are not visited.
+    NoEphemeronPass = 8192,
 }
 
 #[cfg(any(test, feature = "hooks"))]

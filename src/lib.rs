@@ -12,9 +12,15 @@ mod boost;
 #[allow(unsafe_code)]
 mod collector;
 pub mod config;
+#[allow(unsafe_code)]
+mod death;
 mod driver;
+#[allow(unsafe_code)]
+mod ephemeron;
 mod error;
 mod events;
+#[allow(unsafe_code)]
+mod finalize;
 #[allow(unsafe_code)]
 mod fork;
 mod gate;
@@ -22,6 +28,8 @@ mod gate;
 mod gc;
 #[allow(unsafe_code)]
 mod handle;
+#[allow(unsafe_code)]
+mod header;
 #[allow(unsafe_code)]
 mod heap;
 mod hooks;
@@ -34,6 +42,7 @@ mod mutator;
 mod notice;
 #[allow(unsafe_code)]
 mod reaper;
+mod reference_queue;
 #[allow(unsafe_code)]
 mod report;
 #[allow(unsafe_code)]
@@ -53,18 +62,27 @@ mod thread;
 mod trace;
 #[allow(unsafe_code)]
 mod verify;
+#[allow(unsafe_code)]
+mod weak;
+mod weak_map;
 
 pub use array::GcArray;
 pub use config::Config;
+pub use death::DeathNotice;
+pub use ephemeron::Ephemeron;
 pub use error::{AllocError, BuildError, EnterError};
+pub use finalize::{DrainError, Finalize};
 pub use gc::{Gc, Slot};
-pub use handle::{Global, Root, Weak};
+pub use handle::{Global, Pinned, Root};
 pub use heap::{Glance, Heap, HeapBuilder};
 pub use metronome_derive::Trace;
 pub use mutator::Mutator;
-pub use stats::{Distribution, Mmu, Predicted, Stats};
+pub use reference_queue::ReferenceQueue;
+pub use stats::{Distribution, FinalizerCounts, Mmu, Predicted, ReferenceCounts, Stats};
 pub use trace::{Init, Payload, Trace, Tracer};
 pub use verify::Violation;
+pub use weak::{Soft, Weak, WeakLong};
+pub use weak_map::WeakMap;
 
 pub use metronome_alarm as alarm;
 pub use metronome_scheduler as scheduler;

@@ -15,7 +15,8 @@
 //! slots of one object (at most 1023).
 
 use crate::array::scan_spine;
-use crate::trace::{Kind, Tracer, TypeInfo};
+use crate::header;
+use crate::trace::{Kind, Tracer};
 use metronome_arraylet::Space;
 use metronome_arraylet::space::prefetch;
 
@@ -119,14 +120,20 @@ impl MarkQueue {
         space.mark(leaf);
     }
 
-    /// One step; false when nothing is left here.
-    pub(crate) fn step(&mut self, space: &Space) -> bool {
+    /// One step; false when nothing is left here. `scanned` is called with each object that was scanned: it may be the key
+    /// of an ephemeron.
+    #[inline]
+    pub(crate) fn step(&mut self, space: &Space, mut scanned: impl FnMut(*mut u8)) -> bool {
         self.units = 0;
         while self.units < STEP_UNITS {
             if self.top > 0 {
                 self.top -= 1;
                 let e = self.stack[self.top];
                 self.scan(space, e);
+                // Every object that gets its mark while marking is scanned, leaves and spines included.
+                if e.position == 0 {
+                    scanned(e.cell);
+                }
             } else if self.ring_len > 0 {
                 self.settle(space);
                 self.units += 1;
@@ -141,8 +148,11 @@ impl MarkQueue {
     fn scan(&mut self, space: &Space, e: Entry) {
         self.units += 1;
         // SAFETY: marked cells that reach the queue hold complete objects (INV-PUBLISH: a reference is stored
-        // only after its object was written), whose header points to their static type information.
-        let info: &'static TypeInfo = unsafe { *e.cell.cast::<&'static TypeInfo>() };
+        // only after its object was written).
+        let Some(info) = (unsafe { header::info(e.cell) }) else {
+            debug_assert!(false, "a marked cell without an object");
+            return;
+        };
         match info.kind {
             Kind::Leaf => {}
             Kind::Object(trace) => {

@@ -14,9 +14,9 @@ pub(crate) const STEP_CEILING_NS: u64 = 200_000;
 /// Which of mark, sweep, other a step's time belongs to.
 pub(crate) fn bucket(phase: Phase) -> usize {
     match phase {
-        Phase::Snapshot | Phase::Mark => 0,
+        Phase::Snapshot | Phase::Mark | Phase::Finalize => 0,
         Phase::Sweep => 1,
-        Phase::Idle | Phase::Weak => 2,
+        Phase::Idle | Phase::Weak | Phase::Phantom => 2,
     }
 }
 

@@ -109,7 +109,16 @@ impl<'h> Mutator<'h> {
     #[cold]
     pub(crate) fn shade(&self, cell: *mut u8) {
         let s = self.shared();
-        if cell.is_null() || !s.space.mark(cell) {
+        if cell.is_null() {
+            return;
+        }
+        if s.phase.barrier().deferred() {
+            if !s.space.is_marked(cell) && !fault!(s, NoDeferredShading) {
+                s.space.push_grey(cell);
+            }
+            return;
+        }
+        if !s.space.mark(cell) {
             return;
         }
         if self.with_local(|l| l.log.push(&s.logs, cell)) {
@@ -382,7 +391,7 @@ impl<'h> Mutator<'h> {
         // point from here on, and it is in no slot, handle or local yet.
         unsafe {
             init.write(cell.as_ptr().add(CellOf::<I::Target>::OFFSET).cast());
-            cell.cast::<&'static TypeInfo>().write(info);
+            crate::header::write(cell.as_ptr(), info);
             Ok(Gc::from_cell(cell))
         }
     }
@@ -433,7 +442,7 @@ impl<'h> Mutator<'h> {
                 Phase::Idle => false,
                 // Relaxed: this thread's own note; `cycle` changes only while stopped.
                 Phase::Snapshot | Phase::Mark => r.passed.load(Relaxed) == s.cycle.load(Relaxed),
-                Phase::Weak | Phase::Sweep => true,
+                Phase::Weak | Phase::Finalize | Phase::Phantom | Phase::Sweep => true,
             };
             // A stop that is cancelled while we wait may be our doing: somebody may be waiting for a lock that this
             // thread's user code holds.

@@ -12,7 +12,6 @@
 use crate::mutator::Mutator;
 use crate::shared::Shared;
 use crate::sync::futex_wait;
-use crate::trace::TypeInfo;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -38,10 +37,16 @@ pub(crate) fn run(shared: &Arc<Shared>, attached: std::sync::mpsc::Sender<()>) {
     while shared.collector_done.load(Acquire) == 0 {
         futex_wait(&shared.collector_done, 0, None);
     }
-    // Relaxed: written before the signal to shut down.
+    // A finalizer that does not end makes whoever closes the heap abandon it.
+    // Acquire: pairs with the Release at the finalizer thread's end.
+    // Relaxed: looked at again below.
+    while shared.finalizer_done.load(Acquire) == 0 && !shared.abandoned.load(Relaxed) {
+        futex_wait(&shared.finalizer_done, 0, Some(shared.clock.now().saturating_add(10_000_000)));
+    }
+    // Relaxed: written before the signal to shut down, or by the time the finalizer thread was waited for in vain.
     if !shared.abandoned.load(Relaxed) {
         // SAFETY: shutdown is signalled when the last `Heap` is dropped, so nobody can enter, and nobody is inside (it
-        // would have been marked abandoned); the collector has ended.
+        // would have been marked abandoned); the collector and the finalizer thread have ended.
         unsafe { teardown(shared) };
         shared.space.discard();
     }
@@ -87,11 +92,10 @@ fn as_mutator<R>(
 /// # Safety
 /// The cell holds a zero header or an object with drop glue that nobody can reach; the caller owns the cell.
 pub(crate) unsafe fn drop_object(shared: &Shared, cell: *mut u8) {
-    // SAFETY: every cell starts with a header word.
-    let header = unsafe { *cell.cast::<Option<&'static TypeInfo>>() };
-    let Some(info) = header else { return };
+    // SAFETY: by this function's contract.
+    let Some(info) = (unsafe { crate::header::info(cell) }) else { return };
     // SAFETY: as above. From here on the cell says "no object": drop glue runs at most once (INV-HEAP-VACANT).
-    unsafe { cell.cast::<usize>().write(0) };
+    unsafe { crate::header::clear(cell) };
     if let Some(glue) = info.drop {
         // SAFETY: the header said that the cell holds a value of this type; it is dropped only here.
         if let Err(value) = catch_unwind(AssertUnwindSafe(|| unsafe { glue(cell) })) {

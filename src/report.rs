@@ -242,6 +242,13 @@ impl Reporter {
         }
     }
 
+    /// Writes a line of text to the log, and tells it by `tracing`.
+    pub(crate) fn note(&self, text: String) {
+        tracing::warn!(target: "metronome", "{text}");
+        let now = self.shared.clock.now();
+        self.lock().write(|log| log.note(now, &model::Note { text }));
+    }
+
     /// The alarm has ended: its last figures.
     pub(crate) fn alarm_stopped(&self, summary: &AlarmSummary) {
         self.lock().sums.alarm(summary);
@@ -352,7 +359,7 @@ impl Reporter {
                 cpu_ns,
                 free_before,
                 free_after,
-                weak_cleared,
+                references,
                 requested_bytes,
             } => {
                 let facts = SyncGcFacts {
@@ -365,7 +372,8 @@ impl Reporter {
                     exclusive_access_ns: stop_ns,
                     priority: u64::from(c.gc_priority),
                     cpu_ns: Some(cpu_ns),
-                    weak_cleared,
+                    weak_cleared: references.weak_cleared,
+                    finalizer_enqueued: references.finalizers_enqueued,
                     ..SyncGcFacts::default()
                 };
                 state.notice(Notice::Synchronous { ns: end_ns.saturating_sub(start_ns) });
@@ -478,7 +486,7 @@ impl State {
     fn quantum(&mut self, q: Quantum) {
         let over = q.charged_ns.saturating_sub(q.planned_ns);
         let sums = &mut self.sums;
-        sums.weak_cleared += q.weak_cleared;
+        sums.references.add(q.references);
         sums.steps += u64::from(q.steps);
         sums.interrupted_steps += u64::from(q.interrupted);
         sums.interrupted_ns += q.interrupted_ns;
@@ -510,7 +518,7 @@ impl State {
                 Phase::Idle => QuantumPhase::Unknown,
                 Phase::Snapshot => QuantumPhase::Precollect,
                 Phase::Mark => QuantumPhase::Mark,
-                Phase::Weak => QuantumPhase::Postcollect,
+                Phase::Weak | Phase::Finalize | Phase::Phantom => QuantumPhase::Postcollect,
                 Phase::Sweep => QuantumPhase::Sweep,
             },
             exclusive_access_ns: q.stop_ns,
@@ -518,7 +526,8 @@ impl State {
             planned_ns: q.planned_ns,
             cpu_ns: Some(q.cpu_ns),
             heap_free_bytes: q.free_bytes,
-            weak_cleared: q.weak_cleared,
+            weak_cleared: q.references.weak_cleared,
+            finalizer_enqueued: q.references.finalizers_enqueued,
             gc_thread_priority: self.priority,
             longest_step_ns: q.longest_step_ns,
             longest_step: q.longest_step.text(),

@@ -13,10 +13,14 @@
 //! | `memory_seq` | the collector | mutators that wait for memory | futex |
 
 use crate::config::Config;
+use crate::death::Deaths;
+use crate::ephemeron::Ephemerons;
+use crate::finalize::Finalizers;
 use crate::gate::{Gate, Spin};
 use crate::hooks::fault;
 use crate::sync::futex_wake;
 use crate::table::Table;
+use crate::weak::{SoftNotes, Stamp};
 use crossbeam_utils::CachePadded;
 use metronome_alarm::Clock;
 use metronome_arraylet::{Colour, Cursors, Space};
@@ -184,7 +188,12 @@ pub(crate) struct Shared {
     /// Mutators whose logs hold references that the collector has not been handed.
     pub(crate) logging: metronome_arraylet::IndexStack,
     pub(crate) globals: Table,
-    pub(crate) weaks: Table,
+    pub(crate) weaks: Table<Stamp>,
+    pub(crate) longs: Table,
+    pub(crate) softs: Table<SoftNotes>,
+    pub(crate) ephemerons: Ephemerons,
+    pub(crate) finalizers: Finalizers,
+    pub(crate) deaths: Deaths,
     /// Number of the current (or last) cycle; odd or even has no meaning.
     pub(crate) cycle: AtomicU64,
     /// Cycles completed.
@@ -220,6 +229,8 @@ pub(crate) struct Shared {
     pub(crate) abandoned: AtomicBool,
     /// Set when the collector thread has ended.
     pub(crate) collector_done: AtomicU32,
+    /// Set when the finalizer thread has ended.
+    pub(crate) finalizer_done: AtomicU32,
     pub(crate) alarm: std::sync::OnceLock<metronome_alarm::AlarmControl>,
     /// Wall times of the collector's steps.
     pub(crate) step_times: metronome_alarm::LatenessHistogram,
@@ -257,11 +268,16 @@ impl Shared {
             logging: metronome_arraylet::IndexStack::new(),
             globals: Table::new(),
             weaks: Table::new(),
+            longs: Table::new(),
+            softs: Table::new(),
+            ephemerons: Ephemerons::new(),
+            finalizers: Finalizers::new(),
+            deaths: Deaths::new(),
             cycle: AtomicU64::new(0),
             cycles_done: AtomicU64::new(0),
             colour_epoch: AtomicU32::new(1),
-            // One more than users may have, for the reaper.
-            records: (0..=config.max_mutators).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
+            // Two more than users may have, for the reaper and the finalizer thread.
+            records: (0..config.max_mutators + 2).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
             records_len: AtomicUsize::new(0),
             free_records: metronome_arraylet::IndexStack::new(),
             attach: Mutex::new(()),
@@ -281,6 +297,7 @@ impl Shared {
             stops_cancelled: AtomicU64::new(0),
             abandoned: AtomicBool::new(false),
             collector_done: AtomicU32::new(0),
+            finalizer_done: AtomicU32::new(0),
             alarm: std::sync::OnceLock::new(),
             step_times: metronome_alarm::LatenessHistogram::new(),
             reap_seq: AtomicU32::new(0),
@@ -389,6 +406,11 @@ impl Shared {
     /// Whether this process is a fork of the one that made the heap: there is no collector then.
     pub(crate) fn forked(&self) -> bool {
         crate::fork::generation() != self.fork_generation
+    }
+
+    /// The time `limit` from now.
+    pub(crate) fn deadline_in(&self, limit: std::time::Duration) -> u64 {
+        self.clock.now().saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Whether this mutator may wait for memory. Not the reaper: it would wait for what only it can free.

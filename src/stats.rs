@@ -39,6 +39,66 @@ pub struct Mmu {
     pub wall_ppm: Option<u32>,
 }
 
+/// What became of references and registrations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReferenceCounts {
+    /// Short weak references cleared.
+    pub weak_cleared: u64,
+    /// Soft references cleared.
+    pub soft_cleared: u64,
+    /// Long weak references cleared.
+    pub long_cleared: u64,
+    /// Ephemerons cleared.
+    pub ephemerons_cleared: u64,
+    /// Objects whose death was noted for a callback.
+    pub deaths_noted: u64,
+    /// Objects handed to the finalizer thread.
+    pub finalizers_enqueued: u64,
+}
+
+impl ReferenceCounts {
+    /// What has been added since `before`.
+    pub(crate) fn since(self, before: ReferenceCounts) -> ReferenceCounts {
+        ReferenceCounts {
+            weak_cleared: self.weak_cleared - before.weak_cleared,
+            soft_cleared: self.soft_cleared - before.soft_cleared,
+            long_cleared: self.long_cleared - before.long_cleared,
+            ephemerons_cleared: self.ephemerons_cleared - before.ephemerons_cleared,
+            deaths_noted: self.deaths_noted - before.deaths_noted,
+            finalizers_enqueued: self.finalizers_enqueued - before.finalizers_enqueued,
+        }
+    }
+
+    /// Adds what happened in a quantum.
+    pub(crate) fn add(&mut self, more: ReferenceCounts) {
+        self.weak_cleared += more.weak_cleared;
+        self.soft_cleared += more.soft_cleared;
+        self.long_cleared += more.long_cleared;
+        self.ephemerons_cleared += more.ephemerons_cleared;
+        self.deaths_noted += more.deaths_noted;
+        self.finalizers_enqueued += more.finalizers_enqueued;
+    }
+}
+
+/// The finalizer thread's figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FinalizerCounts {
+    /// Objects handed to it.
+    pub enqueued: u64,
+    /// Finalizers run, those that panicked included.
+    pub run: u64,
+    /// Registrations that were taken back before they ran.
+    pub suppressed: u64,
+    /// Finalizers, and callbacks about deaths, that panicked.
+    pub panicked: u64,
+    /// Objects that wait or whose finalizer runs.
+    pub backlog: u64,
+    /// Times a finalizer ran for longer than `finalizer-watchdog`.
+    pub stuck: u64,
+}
+
 /// What a collector did so far.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -110,8 +170,10 @@ pub struct Stats {
     pub reaped: u64,
     /// Drop glue that panicked.
     pub reaper_panics: u64,
-    /// Weak references cleared.
-    pub weak_cleared: u64,
+    /// What became of references.
+    pub references: ReferenceCounts,
+    /// The finalizer thread.
+    pub finalizers: FinalizerCounts,
     /// Allocations that failed at first.
     pub failed_allocations: u64,
     /// Waits for memory that ended without it.

@@ -7,7 +7,7 @@
 //! # Who may touch what
 //! *Insert*: running mutators. *Remove*: any thread at any time, also one that is no mutator: it nulls the
 //! reference, then gives the entry back. *Read*: the collector while stopped. So while the collector reads, entries
-//! may become empty but none can be filled.
+//! may become empty but none can be filled. What an entry holds besides its reference (`X`) is described by its type.
 //!
 //! # Ordering
 //! References are Release/Acquire so that an object's content is seen by the thread that gets it from a handle.
@@ -22,25 +22,26 @@ const FIRST: u32 = 64;
 const SEGMENTS: usize = 26;
 
 #[derive(Debug, Default)]
-struct Entry {
+struct Entry<X> {
     reference: AtomicPtr<u8>,
     owners: AtomicU32,
     link: AtomicU32,
+    extra: X,
 }
 
-/// A table of references to heap objects.
+/// A table of references to heap objects, each with an `X`.
 #[derive(Debug)]
-pub(crate) struct Table {
-    segments: [AtomicPtr<Entry>; SEGMENTS],
+pub(crate) struct Table<X = ()> {
+    segments: [AtomicPtr<Entry<X>>; SEGMENTS],
     len: AtomicU32,
     live: AtomicU32,
     free: IndexStack,
 }
 
 // SAFETY: the raw segment pointers are owned by the table and freed only on drop; entries are atomics.
-unsafe impl Send for Table {}
+unsafe impl<X: Send + Sync> Send for Table<X> {}
 // SAFETY: as above; every method takes `&self` and touches entries through atomics only.
-unsafe impl Sync for Table {}
+unsafe impl<X: Send + Sync> Sync for Table<X> {}
 
 fn place(index: u32) -> (usize, usize, usize) {
     let n = index as usize + FIRST as usize;
@@ -49,8 +50,8 @@ fn place(index: u32) -> (usize, usize, usize) {
     (segment, n - size, size)
 }
 
-impl Table {
-    pub(crate) const fn new() -> Table {
+impl<X: Default> Table<X> {
+    pub(crate) const fn new() -> Table<X> {
         Table {
             segments: [const { AtomicPtr::new(std::ptr::null_mut()) }; SEGMENTS],
             len: AtomicU32::new(0),
@@ -59,7 +60,7 @@ impl Table {
         }
     }
 
-    fn entry(&self, index: u32) -> &Entry {
+    fn entry(&self, index: u32) -> &Entry<X> {
         let (segment, offset, _) = place(index);
         // Acquire: pairs with the AcqRel exchange in `grow`.
         let p = self.segments[segment].load(Acquire);
@@ -76,8 +77,8 @@ impl Table {
         if !self.segments[segment].load(Acquire).is_null() {
             return;
         }
-        let new: Box<[Entry]> = (0..size).map(|_| Entry::default()).collect();
-        let new: *mut Entry = Box::into_raw(new).cast();
+        let new: Box<[Entry<X>]> = (0..size).map(|_| Entry::default()).collect();
+        let new: *mut Entry<X> = Box::into_raw(new).cast();
         // AcqRel: publishes the zeroed entries; pairs with the Acquire loads.
         if self.segments[segment].compare_exchange(std::ptr::null_mut(), new, AcqRel, Acquire).is_err() {
             // SAFETY: made above from a box of `size` entries and published to nobody.
@@ -87,6 +88,11 @@ impl Table {
 
     /// Fills an entry with one owner. A running mutator. Amortized O(1); may allocate a segment.
     pub(crate) fn insert(&self, reference: *mut u8) -> u32 {
+        self.insert_with(reference, |_| {})
+    }
+
+    /// The same; `fill` sets what goes with the reference, before the entry can be found.
+    pub(crate) fn insert_with(&self, reference: *mut u8, fill: impl FnOnce(&X)) -> u32 {
         debug_assert!(!reference.is_null());
         let index = self.free.pop(|i| &self.entry(i).link).unwrap_or_else(|| {
             // Relaxed: the index is handed out once; `len` is read by the collector after a stop.
@@ -103,6 +109,7 @@ impl Table {
         let e = self.entry(index);
         // Relaxed: the entry is ours; published by the reference.
         e.owners.store(1, Relaxed);
+        fill(&e.extra);
         // Release: pairs with the Acquire in `get`.
         e.reference.store(reference, Release);
         // Relaxed: a counter.
@@ -129,6 +136,12 @@ impl Table {
     pub(crate) fn get(&self, index: u32) -> *mut u8 {
         // Acquire: pairs with the Release in `insert`.
         self.entry(index).reference.load(Acquire)
+    }
+
+    /// What goes with the reference of an entry.
+    #[inline]
+    pub(crate) fn extra(&self, index: u32) -> &X {
+        &self.entry(index).extra
     }
 
     /// Empties a weak entry, which keeps its owners. The collector, stopped.
@@ -176,7 +189,7 @@ impl Table {
     }
 }
 
-impl Drop for Table {
+impl<X> Drop for Table<X> {
     fn drop(&mut self) {
         for (segment, p) in self.segments.iter_mut().enumerate() {
             let p = *p.get_mut();
@@ -196,7 +209,7 @@ mod tests {
 
     #[test]
     fn entries_are_found_reused_and_counted() {
-        let t = Table::new();
+        let t = <Table>::new();
         let ids: Vec<u32> = (1..=1000).map(|i| t.insert(without_provenance_mut(i * 8))).collect();
         for (i, &id) in ids.iter().enumerate() {
             assert_eq!(t.get(id).addr(), (i + 1) * 8);
@@ -222,7 +235,7 @@ mod tests {
 
     #[test]
     fn threads_fill_and_empty() {
-        let t = Table::new();
+        let t = <Table>::new();
         std::thread::scope(|s| {
             for k in 1..=4usize {
                 let t = &t;

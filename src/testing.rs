@@ -220,6 +220,16 @@ impl TestHeap {
         self.shared.space.corrupt_counters(8, 0);
     }
 
+    /// Runs the finalizers and callbacks that are queued, on this thread, which must not be inside the heap.
+    pub fn finalize(&self) {
+        crate::finalize::work(&self.shared, &mut Vec::new());
+    }
+
+    /// Cycles that an unused soft reference is kept in the cycles to come.
+    pub fn soft_age(&self, cycles: u64) {
+        self.collector().soft_age = cycles;
+    }
+
     /// Runs the drop glue of all condemned objects, on this thread, which must not be inside the heap.
     pub fn reap(&self) {
         crate::reaper::reap_all(&self.shared);

@@ -47,7 +47,7 @@ struct Children {
 unsafe fn children(s: &Shared, cell: *mut u8) -> (&'static TypeInfo, Children) {
     let mut out = Children { objects: vec![], leaves: vec![] };
     // SAFETY: by this function's contract.
-    let info: &'static TypeInfo = unsafe { *cell.cast::<&'static TypeInfo>() };
+    let info = unsafe { crate::header::info(cell) }.expect("the cell holds an object");
     match info.kind {
         Kind::Leaf => {}
         Kind::Object(trace) => {
@@ -158,6 +158,21 @@ pub(crate) fn at_termination(s: &Shared, _: &Stopped<'_>, out: &mut Vec<Violatio
     for i in 0..s.globals.len() {
         root(s.globals.get(i), "a Global", &mut queue, &mut from);
     }
+    for i in 0..s.finalizers.len() {
+        root(s.finalizers.root(i), "a queued finalizer", &mut queue, &mut from);
+    }
+    // A key that is reached reaches its values.
+    let mut values: HashMap<usize, Vec<*mut u8>> = HashMap::new();
+    for i in 0..s.ephemerons.len() {
+        let (key, value) = (s.ephemerons.get(i), s.ephemerons.value(i));
+        if !key.is_null() {
+            values.entry(key.addr()).or_default().push(value);
+            if s.space.is_marked(key) && !s.space.is_marked(value) {
+                let detail = format!("ephemeron {i}: the key {key:p} is marked, the value {value:p} is not");
+                report(out, "INV-EPHEMERON", detail);
+            }
+        }
+    }
     let way = |p: usize, from: &HashMap<usize, (usize, &'static str)>| {
         let (mut at, mut text) = (p, format!("{p:#x}"));
         while let Some(&(parent, what)) = from.get(&at) {
@@ -188,7 +203,7 @@ pub(crate) fn at_termination(s: &Shared, _: &Stopped<'_>, out: &mut Vec<Violatio
                 report(out, "INV-LEAF-MARKED", format!("a leaf is not marked: {}", way(p.addr(), &from)));
             }
         }
-        for c in ch.objects {
+        for c in ch.objects.into_iter().chain(values.remove(&p.addr()).unwrap_or_default()) {
             if let std::collections::hash_map::Entry::Vacant(e) = from.entry(c.addr()) {
                 e.insert((p.addr(), ""));
                 queue.push(c);
@@ -229,10 +244,21 @@ pub(crate) fn at_end(s: &Shared, _: &Stopped<'_>, out: &mut Vec<Violation>) {
             }
         }
     });
-    for i in 0..s.weaks.len() {
-        let c = s.weaks.get(i);
-        if !c.is_null() && (!s.space.is_allocated(c) || s.space.is_condemned(c)) {
-            report(out, "INV-WEAK-CLEARED", format!("weak reference {i} refers to the dead cell {c:p}"));
+    let dangling = |c: *mut u8| !c.is_null() && (!s.space.is_allocated(c) || s.space.is_condemned(c));
+    let weak: [(&str, u32, &dyn Fn(u32) -> *mut u8); 5] = [
+        ("weak reference", s.weaks.len(), &|i| s.weaks.get(i)),
+        ("long weak reference", s.longs.len(), &|i| s.longs.get(i)),
+        ("soft reference", s.softs.len(), &|i| s.softs.get(i)),
+        ("ephemeron", s.ephemerons.len(), &|i| s.ephemerons.get(i)),
+        ("notice of death", s.deaths.len(), &|i| s.deaths.object(i)),
+    ];
+    for (what, len, get) in weak {
+        for i in (0..len).filter(|&i| dangling(get(i))) {
+            report(out, "INV-WEAK-CLEARED", format!("{what} {i} refers to the dead cell {:p}", get(i)));
         }
+    }
+    for i in (0..s.finalizers.len()).filter(|&i| dangling(s.finalizers.object(i))) {
+        let c = s.finalizers.object(i);
+        report(out, "INV-REGISTRATION", format!("the finalizer of the dead cell {c:p} is still registered"));
     }
 }

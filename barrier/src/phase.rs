@@ -11,10 +11,15 @@ pub enum Phase {
     Snapshot = 1,
     /// From then until marking ends.
     Mark = 2,
-    /// Marking has ended: unmarked means dead; weak references are being cleared.
+    /// Marking has ended; marks stand still while short weak references to unmarked objects are cleared and finalizable
+    /// objects among them are found.
     Weak = 3,
+    /// What those objects reach is being marked.
+    Finalize = 4,
+    /// Unmarked means dead: long weak references and ephemerons are cleared, deaths are noted, finalizers handed out.
+    Phantom = 5,
     /// Dead cells are being freed.
-    Sweep = 4,
+    Sweep = 6,
 }
 
 /// What a running mutator has to shade now. Zero means that no barrier is armed: one load and one branch.
@@ -26,6 +31,7 @@ impl BarrierFlags {
     pub const OFF: BarrierFlags = BarrierFlags(0);
     const OVERWRITTEN_AND_READ: u8 = 1;
     const NEW: u8 = 2;
+    const DEFERRED: u8 = 4;
 
     /// The value that a store, swap or exchange removes from a slot (the Yuasa deletion barrier), and what the
     /// `get` or `clone` of a handle and a weak `upgrade` yield.
@@ -42,6 +48,13 @@ impl BarrierFlags {
         self.0 & Self::NEW != 0
     }
 
+    /// Whether shading only remembers the object: marks stand still, so that it sets the grey bit without the mark bit.
+    #[inline(always)]
+    #[must_use]
+    pub const fn deferred(self) -> bool {
+        self.0 & Self::DEFERRED != 0
+    }
+
     /// Whether anything is to be shaded.
     #[inline(always)]
     #[must_use]
@@ -52,15 +65,24 @@ impl BarrierFlags {
 
 impl Phase {
     /// All phases in the order of a cycle.
-    pub const ALL: [Phase; 5] = [Phase::Idle, Phase::Snapshot, Phase::Mark, Phase::Weak, Phase::Sweep];
+    pub const ALL: [Phase; 7] = [
+        Phase::Idle,
+        Phase::Snapshot,
+        Phase::Mark,
+        Phase::Weak,
+        Phase::Finalize,
+        Phase::Phantom,
+        Phase::Sweep,
+    ];
 
     /// The barrier of this phase.
     #[must_use]
     pub const fn barrier(self) -> BarrierFlags {
         match self {
-            Phase::Idle | Phase::Weak | Phase::Sweep => BarrierFlags::OFF,
+            Phase::Idle | Phase::Phantom | Phase::Sweep => BarrierFlags::OFF,
             Phase::Snapshot => BarrierFlags(BarrierFlags::OVERWRITTEN_AND_READ | BarrierFlags::NEW),
-            Phase::Mark => BarrierFlags(BarrierFlags::OVERWRITTEN_AND_READ),
+            Phase::Mark | Phase::Finalize => BarrierFlags(BarrierFlags::OVERWRITTEN_AND_READ),
+            Phase::Weak => BarrierFlags(BarrierFlags::OVERWRITTEN_AND_READ | BarrierFlags::DEFERRED),
         }
     }
 
@@ -69,15 +91,29 @@ impl Phase {
     #[must_use]
     pub const fn allocates_black(self) -> bool {
         match self {
-            Phase::Snapshot | Phase::Mark | Phase::Weak => true,
+            Phase::Snapshot | Phase::Mark | Phase::Weak | Phase::Finalize | Phase::Phantom => true,
             Phase::Idle | Phase::Sweep => false,
         }
     }
 
-    /// Whether a weak reference to an unmarked object refuses to be upgraded.
+    /// Whether a short weak reference to an unmarked object refuses to be upgraded. (Later such references have been
+    /// cleared.)
+    #[must_use]
+    pub const fn unmarked_is_unreachable(self) -> bool {
+        matches!(self, Phase::Weak)
+    }
+
+    /// Whether a long weak reference to an unmarked object refuses too: finalizers cannot bring it back any more.
     #[must_use]
     pub const fn unmarked_is_dead(self) -> bool {
-        matches!(self, Phase::Weak)
+        matches!(self, Phase::Phantom)
+    }
+
+    /// Whether marking has ended in this cycle. A reference made from here on is to an object that a mutator holds,
+    /// whatever its mark says.
+    #[must_use]
+    pub const fn after_marking(self) -> bool {
+        matches!(self, Phase::Weak | Phase::Finalize | Phase::Phantom)
     }
 
     /// Whether a cycle is active.
@@ -93,7 +129,9 @@ impl Phase {
             Phase::Idle => Phase::Snapshot,
             Phase::Snapshot => Phase::Mark,
             Phase::Mark => Phase::Weak,
-            Phase::Weak => Phase::Sweep,
+            Phase::Weak => Phase::Finalize,
+            Phase::Finalize => Phase::Phantom,
+            Phase::Phantom => Phase::Sweep,
             Phase::Sweep => Phase::Idle,
         }
     }
@@ -106,7 +144,9 @@ impl Phase {
             1 => Some(Phase::Snapshot),
             2 => Some(Phase::Mark),
             3 => Some(Phase::Weak),
-            4 => Some(Phase::Sweep),
+            4 => Some(Phase::Finalize),
+            5 => Some(Phase::Phantom),
+            6 => Some(Phase::Sweep),
             _ => None,
         }
     }
@@ -119,6 +159,8 @@ impl Phase {
             Phase::Snapshot => "snapshot",
             Phase::Mark => "mark",
             Phase::Weak => "weak",
+            Phase::Finalize => "finalize",
+            Phase::Phantom => "phantom",
             Phase::Sweep => "sweep",
         }
     }
@@ -130,23 +172,28 @@ mod tests {
 
     #[test]
     fn the_rules_are_those_of_the_model() {
-        // (phase, overwritten/read, new, black): section "Rules" of DESIGN.md, written out independently.
+        // (phase, overwritten/read, new, deferred, black): section "Rules" of DESIGN.md, written out independently.
         let table = [
-            (Phase::Idle, false, false, false),
-            (Phase::Snapshot, true, true, true),
-            (Phase::Mark, true, false, true),
-            (Phase::Weak, false, false, true),
-            (Phase::Sweep, false, false, false),
+            (Phase::Idle, false, false, false, false),
+            (Phase::Snapshot, true, true, false, true),
+            (Phase::Mark, true, false, false, true),
+            (Phase::Weak, true, false, true, true),
+            (Phase::Finalize, true, false, false, true),
+            (Phase::Phantom, false, false, false, true),
+            (Phase::Sweep, false, false, false, false),
         ];
-        for (i, (p, over, new, black)) in table.into_iter().enumerate() {
+        for (i, (p, over, new, deferred, black)) in table.into_iter().enumerate() {
             assert_eq!(Phase::from_u8(i as u8), Some(p));
             assert_eq!(p.barrier().shades_overwritten(), over);
             assert_eq!(p.barrier().shades_new(), new);
+            assert_eq!(p.barrier().deferred(), deferred);
             assert_eq!(p.barrier().armed(), over || new);
             assert_eq!(p.allocates_black(), black);
-            assert_eq!(p.unmarked_is_dead(), p == Phase::Weak);
-            assert_eq!(p.next(), Phase::ALL[(i + 1) % 5]);
+            assert_eq!(p.unmarked_is_unreachable(), p == Phase::Weak);
+            assert_eq!(p.unmarked_is_dead(), p == Phase::Phantom);
+            assert_eq!(p.after_marking(), (3..=5).contains(&i));
+            assert_eq!(p.next(), Phase::ALL[(i + 1) % 7]);
         }
-        assert_eq!(Phase::from_u8(5), None);
+        assert_eq!(Phase::from_u8(7), None);
     }
 }

@@ -445,6 +445,42 @@ options! {
 
     cycle_interval_ns, "cycle-interval", "METRONOME_CYCLE_INTERVAL", time(MS, 86_400 * S), Some("none"), "time", "1ms..=86400s or none", "none",
     "Longest time between the starts of two cycles; none leaves it to the trigger.";
+
+    initial_heap, "initial-heap", "METRONOME_INITIAL_HEAP", OptionKind::Bytes { min: 1 << 20, max: 1 << 40 }, Some("auto"), "bytes", "1M..=1T or auto", "auto",
+    "Size that the heap starts with; it grows up to heap between quanta as the contract needs; auto is heap, a fixed size.";
+
+    idle_trim_ns, "idle-trim", "METRONOME_IDLE_TRIM", time(10 * MS, 86_400 * S), Some("none"), "time", "10ms..=86400s or none", "10s",
+    "A heap that has grown, and in which no cycle has run for this long, gives the memory that the contract does not need back to the system, down to initial-heap.";
+
+    immortal, "immortal", "METRONOME_IMMORTAL", OptionKind::Bytes { min: 0, max: 1 << 36 }, None, "bytes", "0..=64G", "1M",
+    "Size of the immortal area, which is prefaulted and never collected.";
+
+    soft_age, "soft-age", "METRONOME_SOFT_AGE", count(0, 1_000_000), None, "cycles", "0..=1000000", "32",
+    "Cycles for which a soft reference that is not used keeps its object while the whole heap is free; the fuller the heap, the fewer.";
+
+    finalizer_backlog, "finalizer-backlog", "METRONOME_FINALIZER_BACKLOG", count(1, 1 << 31), None, "objects", "1..=2147483648", "10000",
+    "Finalizers waiting above which the backlog is reported.";
+
+    finalizer_watchdog_ns, "finalizer-watchdog", "METRONOME_FINALIZER_WATCHDOG", time(10 * MS, 86_400 * S), Some("none"), "time", "10ms..=86400s or none", "10s",
+    "A finalizer that runs longer is reported as stuck.";
+
+    finalizer_drain_ns, "finalizer-drain", "METRONOME_FINALIZER_DRAIN", time(MS, 3600 * S), Some("none"), "time", "1ms..=3600s or none", "2s",
+    "Longest time for which closing the heap waits for finalizers that are due; none leaves them.";
+
+    external_memory, "external-memory", "METRONOME_EXTERNAL_MEMORY", OptionKind::Bytes { min: 1 << 10, max: 1 << 50 }, Some("auto"), "bytes", "1k..=1024T or auto", "auto",
+    "Memory outside the heap, announced by add_memory_pressure since the last cycle, that starts a cycle; auto is a quarter of the heap.";
+
+    memory_watch, "memory-watch", "METRONOME_MEMORY_WATCH", OptionKind::Bool, None, "", "true | false", "true",
+    "Whether the system is watched for low memory (PSI, cgroups, MemAvailable), which starts a cycle and returns empty regions.";
+
+    memory_low_percent, "memory-low", "METRONOME_MEMORY_LOW", OptionKind::Percent { min: 0, max: 90 }, None, "%", "0..=90", "5",
+    "Share of the system's or cgroup's memory below which what is available counts as low.";
+
+    headroom_low_percent, "headroom-low", "METRONOME_HEADROOM_LOW", OptionKind::Percent { min: 0, max: 90 }, None, "%", "0..=90", "10",
+    "Share of the heap below which free memory is notified as low.";
+
+    report_blocked, "report-blocked", "METRONOME_REPORT_BLOCKED", OptionKind::Bool, None, "", "true | false", "false",
+    "Debugging: whether a mutator that made a stop fail is looked up in /proc, to report one that sleeps in the kernel outside blocking.";
 }
 
 /// Edit distance (insertions, deletions, replacements), for messages only.

@@ -35,6 +35,18 @@ fn samples() -> Vec<(&'static str, &'static str, [&'static str; 3])> {
         ("max-mutators", "65536", ["0", "65537", "4294967297"]),
         ("event-ring", "64", ["63", "16777217", "8k"]),
         ("cycle-interval", "5s", ["1us", "86401s", "auto"]),
+        ("initial-heap", "16M", ["1048575", "2T", "none"]),
+        ("idle-trim", "1s", ["9ms", "86401s", "auto"]),
+        ("immortal", "64k", ["65G", "-1", "none"]),
+        ("soft-age", "0", ["1000001", "-1", "old"]),
+        ("finalizer-backlog", "5", ["0", "2147483649", "many"]),
+        ("finalizer-watchdog", "none", ["9ms", "86401s", "auto"]),
+        ("finalizer-drain", "500ms", ["999us", "3601s", "auto"]),
+        ("external-memory", "64M", ["1023", "1025T", "none"]),
+        ("memory-watch", "false", ["2", "", "maybe"]),
+        ("memory-low", "10", ["91", "-1", "low"]),
+        ("headroom-low", "20", ["91", "-1", "low"]),
+        ("report-blocked", "true", ["2", "", "maybe"]),
     ]
 }
 

@@ -15,7 +15,8 @@ pub(super) fn validate(config: &Config) -> Result<(), ConfigError> {
     stop_budget_fits_the_quantum(config)?;
     resume_margin_fits_the_quantum(config)?;
     alarm_outranks_collector(config)?;
-    heap_has_regions(config)
+    heap_has_regions(config)?;
+    initial_heap_fits_the_heap(config)
 }
 
 /// Whether `value` is in the range of the option; a remedy must not propose what would be refused next.
@@ -140,4 +141,21 @@ fn heap_has_regions(config: &Config) -> Result<(), ConfigError> {
         });
     }
     Ok(())
+}
+
+fn initial_heap_fits_the_heap(config: &Config) -> Result<(), ConfigError> {
+    let initial = config.effective_initial_heap();
+    if initial <= config.heap {
+        return Ok(());
+    }
+    Err(ConfigError::Infeasible {
+        options: &["initial-heap", "heap"],
+        inequality: "initial-heap <= heap",
+        numbers: format!("{} > {}", format_bytes(initial), format_bytes(config.heap)),
+        remedy: format!(
+            "set initial-heap to at most {}, or heap to at least {}",
+            format_bytes(config.heap),
+            format_bytes(initial)
+        ),
+    })
 }

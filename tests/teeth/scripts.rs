@@ -346,13 +346,13 @@ fn lost_marks_are_found() {
     }
 }
 
-/// The heap's own invariants are checked too, at both edges.
+/// The heap's own invariants are checked too, at all three edges.
 #[test]
 fn the_space_is_verified() {
     let heap = heap();
     let _kept = heap.enter(|m| Global::new(m, node(m, 1, None)));
     heap.corrupt_used();
-    for phase in [Phase::Weak, Phase::Idle] {
+    for phase in [Phase::Weak, Phase::Phantom, Phase::Idle] {
         heap.run_until(phase);
         let found: Vec<_> = heap.violations().iter().map(|v| v.invariant).collect();
         assert_eq!(found, ["INV-HEAP-USED"], "{phase:?}");
@@ -363,7 +363,7 @@ fn the_space_is_verified() {
 /// from then on; one that was yielded while marking goes on lives.
 #[test]
 fn upgrade_in_every_phase() {
-    for phase in [Phase::Idle, Phase::Snapshot, Phase::Mark, Phase::Weak, Phase::Sweep] {
+    for phase in Phase::ALL {
         let heap = heap();
         // More than one chunk of weak references, so that Weak and Sweep are stopped in the middle.
         let weaks: Vec<_> = heap.enter(|m| (0..500).map(|i| Weak::new(m, node(m, i, None))).collect());
