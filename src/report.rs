@@ -16,7 +16,9 @@ use metronome_barrier::Phase;
 use metronome_scheduler::MmuTracker;
 use metronome_verbosegc::WallClock;
 use metronome_verbosegc::model::{self, Generation, QuantumPhase, SyncReason};
-use metronome_verbosegc::writer::{LogWriter, Options, QuantumFacts, SyncGcFacts};
+use metronome_verbosegc::writer::{
+    CycleStartFacts, LogWriter, Options, QuantumFacts, SyncGcFacts, WorkFacts,
+};
 use std::io::Write;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -342,7 +344,8 @@ impl Reporter {
             Event::TriggerEnd { ns } => state.write(|log| log.trigger_end(ns)),
             Event::CycleStart { ns, free_bytes } => {
                 state.notice(Notice::CycleStart { free_bytes });
-                state.write(|log| log.cycle_start(ns, free_bytes));
+                let facts = CycleStartFacts { heap_free_bytes: free_bytes, ..CycleStartFacts::default() };
+                state.write(|log| log.cycle_start(ns, &facts));
             }
             Event::CycleEnd(end) => state.cycle_end(&end),
             Event::Synchronous {
@@ -365,7 +368,7 @@ impl Reporter {
                     exclusive_access_ns: stop_ns,
                     priority: u64::from(c.gc_priority),
                     cpu_ns: Some(cpu_ns),
-                    weak_cleared,
+                    work: WorkFacts { weak_cleared, ..WorkFacts::default() },
                     ..SyncGcFacts::default()
                 };
                 state.notice(Notice::Synchronous { ns: end_ns.saturating_sub(start_ns) });
@@ -409,6 +412,7 @@ impl Reporter {
                     window_ns: c.window_ns,
                     target_ppm: c.target_utilization * 10_000,
                     achieved_ppm: ppm(allowance_ns),
+                    ..model::Departure::default()
                 };
                 state.notice(Notice::Departure { reason: reason.text() });
                 state.write(|log| log.departure(ns, &facts));
@@ -518,7 +522,7 @@ impl State {
             planned_ns: q.planned_ns,
             cpu_ns: Some(q.cpu_ns),
             heap_free_bytes: q.free_bytes,
-            weak_cleared: q.weak_cleared,
+            work: WorkFacts { weak_cleared: q.weak_cleared, ..WorkFacts::default() },
             gc_thread_priority: self.priority,
             longest_step_ns: q.longest_step_ns,
             longest_step: q.longest_step.text(),
