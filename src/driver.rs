@@ -16,9 +16,10 @@
 use crate::boost::Boosted;
 use crate::collector::{Collector, Progress, Stopped};
 use crate::config::{Exhaustion, TriggerMode};
-use crate::events::{CycleEnd, DepartureReason, Event, Quantum, Recorder};
+use crate::events::{CycleEnd, Enough, Event, Quantum, Recorder};
 use crate::gate::Spin;
 use crate::meter::{StepMeter, bucket};
+use crate::reason::{CycleReason, DepartureReason, SyncReason};
 use crate::shared::{MutatorState, Shared};
 use crate::stats::ReferenceCounts;
 use crate::sync::{futex_wait, futex_wake};
@@ -84,8 +85,11 @@ pub(crate) struct Driver {
     cancelled: u32,
     /// No stop is tried before this time.
     not_before_ns: u64,
-    /// Bytes allocated when the last cycle ended.
-    allocated_at_end: u64,
+    /// Announced external memory when the last cycle ended.
+    external_at_end: u64,
+    /// Free bytes when the last cycle ended, for the soft references' age.
+    free_at_end: u64,
+    headroom_told: bool,
     due_ns: u64,
     /// Part of a quantum kept for its last step and for waking the mutators, learned within bounds.
     margin_ns: u64,
@@ -93,7 +97,6 @@ pub(crate) struct Driver {
     /// The last quantum, told when it is known when its last mutator has run on; and what is to be told after it.
     held: Option<Quantum>,
     held_after: [Option<Event>; 2],
-    last_cycle_ns: u64,
     /// Collector time of the last cycle.
     last_collector_ns: u64,
     last_now_ns: u64,
@@ -129,6 +132,8 @@ impl Driver {
         let mut collector = Collector::new(Arc::clone(&shared), queue);
         collector.verify = verify;
         let now = shared.clock.now();
+        // Relaxed: nobody else looks yet.
+        shared.last_cycle_ns.store(now, Relaxed);
         let mut d = Driver {
             spin: if fifo { Spin(0) } else { shared.spin },
             collector,
@@ -142,13 +147,14 @@ impl Driver {
             failed_seen: 0,
             cancelled: 0,
             not_before_ns: 0,
-            allocated_at_end: 0,
+            external_at_end: 0,
+            free_at_end: shared.space.free_bytes(),
+            headroom_told: false,
             due_ns: now,
             margin_ns: margin,
             held: None,
             held_after: [None; 2],
             boosted: (fifo && shared.config.boost).then(|| Boosted::new(shared.config.gc_priority)).flatten(),
-            last_cycle_ns: now,
             last_collector_ns: 0,
             last_now_ns: now,
             shared,
@@ -197,14 +203,15 @@ impl Driver {
         // Those who have not yet noticed that there is memory again are no reason to hurry.
         let short = self.shared.space.free_regions() <= self.shared.low_regions;
         let waiting = short && self.shared.waiting_for_memory.load(Relaxed) > 0;
+        let commanded = self.shared.commanded();
         if !self.cycle.open {
-            if !self.should_start(now) {
+            let Some(reason) = self.should_start(now, commanded.is_some()) else {
                 // Relaxed: a hint for the alarm and for refills.
                 self.shared.wants_ticks.store(false, Relaxed);
                 self.suppress_ticks(true);
                 return Round::Sleep(Some(now.saturating_add(IDLE_SAMPLE_NS)));
-            }
-            self.start_cycle(now);
+            };
+            self.start_cycle(now, reason);
             self.due_ns = now;
         }
         if let Some((record, since, reported)) = self.blocked {
@@ -221,11 +228,16 @@ impl Driver {
             self.shared.next_start_ns.store(self.not_before_ns, Relaxed);
             return Round::Sleep(Some(self.not_before_ns));
         }
-        self.set_allowance(now, waiting);
+        let hurry = match commanded {
+            Some(_) => Some(DepartureReason::SystemGc),
+            None => waiting.then_some(DepartureReason::OutOfMemory),
+        };
+        self.set_allowance(now, hurry);
         match self.scheduler.decide(now) {
             Decision::Run { budget_ns } => {
                 let wakeup = now.saturating_sub(self.due_ns);
-                let synchronous = waiting && self.shared.config.exhaustion == Exhaustion::Synchronous;
+                let starved = waiting && self.shared.config.exhaustion == Exhaustion::Synchronous;
+                let synchronous = commanded.or(starved.then_some(SyncReason::OutOfMemory));
                 self.quantum(budget_ns, wakeup, synchronous);
                 self.due_ns = self.shared.clock.now();
                 Round::Ran
@@ -272,6 +284,14 @@ impl Driver {
         // Relaxed, here and below: counters for reports.
         let failed = self.shared.failed_allocations.load(Relaxed) + self.shared.out_of_memory.load(Relaxed);
         let before = std::mem::replace(&mut self.failed_seen, failed);
+        let (free, heap) = (self.shared.space.free_bytes(), self.shared.space.heap_bytes());
+        let low = heap / 100 * u64::from(self.shared.config.headroom_low_percent);
+        if self.headroom_told {
+            self.headroom_told = free <= low.saturating_mul(2);
+        } else if free < low {
+            self.headroom_told = true;
+            self.events.emit(Event::HeadroomLow { free_bytes: free, heap_bytes: heap });
+        }
         if failed != before {
             self.events.emit(Event::AllocationFailed { ns: now, count: failed - before, total: failed });
         }
@@ -282,7 +302,8 @@ impl Driver {
         self.shared.trigger_bytes.store(self.pacer.prediction().trigger_used_bytes, Relaxed);
     }
 
-    fn should_start(&mut self, now: u64) -> bool {
+    /// Why a cycle has to start now, if it has to.
+    fn should_start(&mut self, now: u64, commanded: bool) -> Option<CycleReason> {
         let s = &self.shared;
         // Acquire: pairs with the AcqRel in `request_cycle`.
         let requested = s.requested.load(Acquire) > s.cycles_done.load(Relaxed);
@@ -296,12 +317,32 @@ impl Driver {
                 Event::TriggerEnd { ns: now }
             });
         }
-        let overdue = s.config.cycle_interval_ns.is_some_and(|i| now.saturating_sub(self.last_cycle_ns) >= i);
+        // Relaxed, here and below: hints and this thread's own notes.
+        let since = now.saturating_sub(s.last_cycle_ns.load(Relaxed));
+        let overdue = s.config.cycle_interval_ns.is_some_and(|i| since >= i);
         // Regions can run out before bytes do: by size classes, and by threads that each hold some. Not at once after a
         // cycle that could not help.
-        let allocated = s.space.allocated_bytes().saturating_sub(self.allocated_at_end);
-        let scarce = s.space.free_regions() <= s.low_regions && allocated >= s.space.heap_bytes() / 16;
-        requested || full || scarce || overdue || s.space.free_regions() == 0 && used > 0 && self.failed_now()
+        let scarce = s.space.free_regions() <= s.low_regions
+            && s.allocated_since_cycle() >= s.space.heap_bytes() / 16;
+        let external = s.external.load(Relaxed).saturating_sub(self.external_at_end);
+        let by_size = match s.config.trigger {
+            TriggerMode::Paced => CycleReason::Headroom,
+            TriggerMode::Static { .. } => CycleReason::Threshold,
+        };
+        let failed = || s.space.free_regions() == 0 && used > 0 && self.failed_now();
+        let reasons = [
+            (requested || commanded, CycleReason::Explicit),
+            (full, by_size),
+            (scarce, CycleReason::Regions),
+            (overdue, CycleReason::Interval),
+            (external > s.config.effective_external_memory(), CycleReason::ExternalMemory),
+            (s.low_memory.load(Relaxed), CycleReason::LowMemory),
+            (failed(), CycleReason::OutOfMemory),
+        ];
+        let reason = reasons.into_iter().find_map(|(is, reason)| is.then_some(reason))?;
+        // Those who wait for memory ask for cycles too.
+        let waited = s.waiting_for_memory.load(Relaxed) > 0;
+        Some(if reason == CycleReason::Explicit && waited { CycleReason::OutOfMemory } else { reason })
     }
 
     /// With `suppress-idle-ticks` the alarm sleeps while no cycle is active; refills then look at the trigger.
@@ -323,8 +364,15 @@ impl Driver {
         self.shared.records().any(|r| r.starved.load(Relaxed))
     }
 
-    fn start_cycle(&mut self, now: u64) {
+    fn start_cycle(&mut self, now: u64, reason: CycleReason) {
         let s = &self.shared;
+        // Relaxed, both: the number is this thread's own; the rest is a policy's hint.
+        let clear = s.clear_softs_through.load(Relaxed) > s.cycle.load(Relaxed);
+        s.low_memory.store(false, Relaxed);
+        let share = u128::from(s.config.soft_age) * u128::from(self.free_at_end);
+        let age = share.div_ceil(u128::from(s.space.heap_bytes()));
+        // At most the configured age, which fits.
+        self.collector.soft_age = if clear || reason == CycleReason::LowMemory { 0 } else { age as u64 };
         self.pacer.cycle_started();
         self.cycle = CycleSums {
             open: true,
@@ -337,19 +385,20 @@ impl Driver {
         s.wants_ticks.store(true, Relaxed);
         self.suppress_ticks(false);
         let free_bytes = s.space.free_bytes();
-        self.events.emit(Event::CycleStart { ns: now, free_bytes });
+        self.events.emit(Event::CycleStart { ns: now, reason, free_bytes });
     }
 
     /// With `exhaustion = degrade`, utilization sinks as the headroom falls behind the predicted need.
-    fn set_allowance(&mut self, now: u64, waiting: bool) {
+    fn set_allowance(&mut self, now: u64, hurry: Option<DepartureReason>) {
         let s = &self.shared;
         // The plan stays a margin below the allowance, so that what a quantum's end takes longer breaks no window.
         let full = self.scheduler.base_allowance();
         let base = full - self.margin_ns.min(full / 20);
         let window = s.config.window_ns;
         let allowance = match s.config.exhaustion {
+            _ if hurry == Some(DepartureReason::SystemGc) => window,
             Exhaustion::Fail => base,
-            _ if waiting => window,
+            _ if hurry.is_some() => window,
             Exhaustion::Synchronous => base,
             Exhaustion::Degrade => {
                 let heap = s.space.heap_bytes();
@@ -371,11 +420,22 @@ impl Driver {
         let set = self.scheduler.set_allowance(allowance);
         if set > full && !self.cycle.departed {
             self.cycle.departed = true;
-            let reason = if waiting { DepartureReason::OutOfMemory } else { DepartureReason::HeadroomLow };
+            let reason = hurry.unwrap_or(DepartureReason::HeadroomLow);
+            let enough = (reason != DepartureReason::SystemGc).then(|| self.enough()).flatten();
             // Relaxed, as all of these counts: reports.
             s.counts.departures.fetch_add(1, Relaxed);
-            self.events.emit(Event::Departure { ns: now, reason, allowance_ns: set });
+            self.events.emit(Event::Departure { ns: now, reason, allowance_ns: set, enough });
         }
+    }
+
+    /// The heap that would have been enough, as far as it is known: (1+f)(m+2A).
+    fn enough(&self) -> Option<Enough> {
+        let p = self.pacer.prediction();
+        (p.allocation_bytes > 0).then(|| Enough {
+            heap_bytes: self.pacer.heap_needed(),
+            live_bytes: p.live_bytes,
+            allocation_bytes: p.allocation_bytes,
+        })
     }
 
     /// Waking takes a system call and an interrupt for each sleeping CPU, so what it costs depends on the host and on
@@ -413,7 +473,7 @@ impl Driver {
     }
 
     /// One quantum of at most `budget_ns` (all of the cycle when `synchronous`).
-    fn quantum(&mut self, budget_ns: u64, wakeup_ns: u64, synchronous: bool) {
+    fn quantum(&mut self, budget_ns: u64, wakeup_ns: u64, synchronous: Option<SyncReason>) {
         let shared = Arc::clone(&self.shared);
         let s = &*shared;
         // What mutators say from here on is about this stop.
@@ -491,7 +551,7 @@ impl Driver {
             s.step_times.record(after.saturating_sub(now), 0);
             spent[bucket(before)] += after.saturating_sub(now);
             now = after;
-            if now >= deadline && !synchronous {
+            if now >= deadline && synchronous.is_none() {
                 break;
             }
         }
@@ -519,7 +579,7 @@ impl Driver {
         self.cycle.references_reported = counts.references;
         let free_bytes = s.space.free_bytes();
         // A synchronous quantum that had to let a mutator run to its safepoint is an ordinary one.
-        let synchronous = synchronous && progress == Progress::Done;
+        let synchronous = synchronous.filter(|_| progress == Progress::Done);
         // Relaxed: reports.
         s.counts.quanta.fetch_add(1, Relaxed);
         s.counts.collector_ns.fetch_add(charged_ns, Relaxed);
@@ -541,9 +601,10 @@ impl Driver {
             longest_step_ns: meter.longest_ns,
             free_bytes,
             references,
-            synchronous,
+            soft_age: self.collector.soft_age,
+            synchronous: synchronous.is_some(),
         });
-        if synchronous {
+        if let Some(reason) = synchronous {
             // Relaxed: a report.
             s.counts.synchronous.fetch_add(1, Relaxed);
             self.held_after[0] = Some(Event::Synchronous {
@@ -554,6 +615,8 @@ impl Driver {
                 free_before,
                 free_after: free_bytes,
                 references,
+                soft_age: self.collector.soft_age,
+                reason,
                 // Relaxed: a report.
                 requested_bytes: s.failed_bytes.load(Relaxed),
             });
@@ -597,10 +660,12 @@ impl Driver {
         let predicted = self.pacer.last_cycle().and_then(|report| report.predicted);
         self.cycle.open = false;
         self.publish_trigger();
-        self.allocated_at_end = s.space.allocated_bytes();
-        // Relaxed: a report.
+        self.free_at_end = s.space.free_bytes();
+        // Relaxed, here and below: reports, hints.
+        self.external_at_end = s.external.load(Relaxed);
+        s.allocated_at_end.store(s.space.allocated_bytes(), Relaxed);
         s.counts.live_bytes.store(counts.live_bytes, Relaxed);
-        self.last_cycle_ns = now;
+        s.last_cycle_ns.store(now, Relaxed);
         self.last_collector_ns = c.collector_ns;
         self.held_after[1] = Some(Event::CycleEnd(CycleEnd {
             ns: now,

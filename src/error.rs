@@ -158,3 +158,40 @@ impl fmt::Display for EnterError {
 }
 
 impl std::error::Error for EnterError {}
+
+/// What is missing, for the callback of [`HeapBuilder::before_failure`](crate::HeapBuilder::before_failure).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shortage {
+    /// Bytes that a mutator waited for.
+    pub requested_bytes: u64,
+    /// Bytes that are free, in whatever pieces.
+    pub free_bytes: u64,
+}
+
+/// What the callback has done about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// It has let go of something: collect once more before failing.
+    Retry,
+    /// Nothing: fail.
+    Fail,
+}
+
+/// The callback.
+#[derive(Clone)]
+pub(crate) struct BeforeFailure(pub(crate) std::sync::Arc<dyn Fn(&Shortage) -> Remedy + Send + Sync>);
+
+impl fmt::Debug for BeforeFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BeforeFailure")
+    }
+}
+
+impl std::ops::Deref for BeforeFailure {
+    type Target = dyn Fn(&Shortage) -> Remedy + Send + Sync;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}

@@ -4,28 +4,10 @@
 
 use crate::collector::{CycleCounts, StepName};
 use crate::stats::ReferenceCounts;
+use crate::reason::{CycleReason, DepartureReason, SyncReason};
 use metronome_barrier::Phase;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// Why the collector left its plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DepartureReason {
-    /// Memory was running out (`exhaustion = degrade`).
-    HeadroomLow,
-    /// A mutator was waiting for memory (`exhaustion = synchronous`).
-    OutOfMemory,
-}
-
-impl DepartureReason {
-    /// The reason in words, as in verbose logs.
-    pub(crate) const fn text(self) -> &'static str {
-        match self {
-            DepartureReason::HeadroomLow => "headroom low",
-            DepartureReason::OutOfMemory => "out of memory",
-        }
-    }
-}
 
 /// One quantum.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +36,8 @@ pub(crate) struct Quantum {
     pub(crate) longest_step_ns: u64,
     pub(crate) free_bytes: u64,
     pub(crate) references: ReferenceCounts,
+    /// Cycles that an unused soft reference is kept in this cycle.
+    pub(crate) soft_age: u64,
     /// Set for the quanta of a synchronous collection.
     pub(crate) synchronous: bool,
 }
@@ -69,6 +53,7 @@ pub(crate) enum Event {
     },
     CycleStart {
         ns: u64,
+        reason: CycleReason,
         free_bytes: u64,
     },
     CycleEnd(CycleEnd),
@@ -81,6 +66,8 @@ pub(crate) enum Event {
         free_before: u64,
         free_after: u64,
         references: ReferenceCounts,
+        soft_age: u64,
+        reason: SyncReason,
         requested_bytes: u64,
     },
     StopCancelled {
@@ -99,6 +86,16 @@ pub(crate) enum Event {
         ns: u64,
         reason: DepartureReason,
         allowance_ns: u64,
+        enough: Option<Enough>,
+    },
+    HeadroomLow {
+        free_bytes: u64,
+        heap_bytes: u64,
+    },
+    Grown {
+        ns: u64,
+        from_bytes: u64,
+        to_bytes: u64,
     },
     AllocationFailed {
         ns: u64,
@@ -108,6 +105,14 @@ pub(crate) enum Event {
     ClockStep {
         ns: u64,
     },
+}
+
+/// The heap that would have been enough, and what that follows from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Enough {
+    pub(crate) heap_bytes: u64,
+    pub(crate) live_bytes: u64,
+    pub(crate) allocation_bytes: u64,
 }
 
 /// A finished cycle.

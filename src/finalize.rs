@@ -21,6 +21,7 @@ use crate::handle::Root;
 use crate::header::{self, REGISTERED, SUPPRESSED};
 use crate::mutator::Mutator;
 use crate::shared::Shared;
+use crate::stats::FinalizerCounts;
 use crate::sync::{futex_wait, futex_wake};
 use crate::table::Table;
 use crate::trace::Trace;
@@ -181,6 +182,20 @@ impl Finalizers {
         self.backlog.fetch_add(1, Relaxed);
         self.queue.push(i, |i| &self.table.extra(i).link);
         true
+    }
+
+    /// The figures so far.
+    pub(crate) fn counts(&self, s: &Shared) -> FinalizerCounts {
+        // Relaxed: counters.
+        let get = |c: &AtomicU64| c.load(Relaxed);
+        FinalizerCounts {
+            enqueued: get(&self.enqueued),
+            run: get(&self.run),
+            suppressed: get(&self.suppressed),
+            panicked: get(&self.panicked) + get(&s.deaths.panicked),
+            backlog: get(&self.backlog),
+            ..FinalizerCounts::default()
+        }
     }
 
     /// Wakes the thread. Any thread; a system call.

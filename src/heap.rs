@@ -3,7 +3,7 @@
 use crate::collector::Stopped;
 use crate::config::{Config, ConfigError};
 use crate::driver::Driver;
-use crate::error::{BuildError, EnterError};
+use crate::error::{BeforeFailure, BuildError, EnterError};
 use crate::events;
 use crate::mutator::Mutator;
 use crate::report::Reporter;
@@ -23,6 +23,7 @@ use std::thread::JoinHandle;
 pub struct HeapBuilder {
     config: Config,
     error: Option<ConfigError>,
+    before_failure: Option<BeforeFailure>,
 }
 
 impl HeapBuilder {
@@ -53,6 +54,18 @@ impl HeapBuilder {
         self
     }
 
+    /// Asks `f` before a mutator that waits for memory at a safepoint gets an error, after the collector has done all it
+    /// can. `f` runs on that mutator's thread, which is native meanwhile (it may not enter this heap), and may let go of
+    /// caches; one more cycle follows if it says so. It is not asked with `exhaustion = fail`, where nobody waits. A panic
+    /// in it goes on in the mutator.
+    pub fn before_failure(
+        mut self,
+        f: impl Fn(&crate::Shortage) -> crate::Remedy + Send + Sync + 'static,
+    ) -> Self {
+        self.before_failure = Some(BeforeFailure(Arc::new(f)));
+        self
+    }
+
     /// Builds the heap and starts its threads: alarm, collector, reaper, writer.
     ///
     /// # Errors
@@ -64,7 +77,7 @@ impl HeapBuilder {
             return Err(e.into());
         }
         self.config.validate()?;
-        Heap::start(self.config)
+        Heap::start(self.config, self.before_failure)
     }
 }
 
@@ -101,8 +114,11 @@ impl Heap {
         HeapBuilder::default()
     }
 
-    fn start(config: Config) -> Result<Heap, BuildError> {
+    fn start(config: Config, before_failure: Option<BeforeFailure>) -> Result<Heap, BuildError> {
         let (shared, mut refusals) = build_shared(config, Clock::monotonic())?;
+        if let Some(f) = before_failure {
+            let _ = shared.before_failure.set(f);
+        }
         let shared = Arc::new(shared);
         let config = &shared.config;
         let (recorder, drain) = events::ring(config.event_ring);
@@ -191,6 +207,49 @@ impl Heap {
     /// [`EnterError`] if the thread is inside a heap already, or cannot be attached.
     pub fn try_enter<R>(&self, f: impl FnOnce(&mut Mutator<'_>) -> R) -> Result<R, EnterError> {
         enter_shared(&self.owner.shared, f)
+    }
+
+    /// Collects as `mode` says, and waits for it, at most `memory-wait`; for threads outside the heap (inside, use
+    /// [`Mutator::collect`]). What is synchronous leaves the utilization target: see there.
+    ///
+    /// # Errors
+    /// [`CollectError`](crate::CollectError).
+    pub fn collect(&self, mode: crate::Collect) -> Result<crate::Collected, crate::CollectError> {
+        if crate::thread::is_inside(&self.owner.shared) {
+            return Err(crate::CollectError::Inside);
+        }
+        crate::collect::collect(&self.owner.shared, mode)
+    }
+
+    /// Announces memory outside the heap that objects in the heap keep (buffers, textures, files): when it has grown by
+    /// `external-memory` since the last cycle, one starts. Any thread; O(1), and a wake-up when the mark is passed.
+    /// (.NET: `GC.AddMemoryPressure`.)
+    pub fn add_memory_pressure(&self, bytes: u64) {
+        let s = &self.owner.shared;
+        // Relaxed: a hint for the collector. Saturates.
+        let add = |x: u64| Some(x.saturating_add(bytes));
+        let before = s.external.fetch_update(Relaxed, Relaxed, add).unwrap_or_default();
+        let mark = s.config.effective_external_memory();
+        if before / mark != before.saturating_add(bytes) / mark {
+            s.wake_collector();
+        }
+    }
+
+    /// Takes back what [`add_memory_pressure`](Heap::add_memory_pressure) announced; more than was announced counts as
+    /// all of it.
+    pub fn remove_memory_pressure(&self, bytes: u64) {
+        // Relaxed: a hint for the collector.
+        let less = |x: u64| Some(x.saturating_sub(bytes));
+        let _ = self.owner.shared.external.fetch_update(Relaxed, Relaxed, less);
+    }
+
+    /// Calls `f` with what happens from now on, on the heap's writer thread, until the subscription is dropped. `f` may use
+    /// the heap, but holds up the log and other listeners while it runs; a panic is caught and counted.
+    pub fn subscribe(
+        &self,
+        f: impl FnMut(&crate::Notification) + Send + 'static,
+    ) -> crate::Subscription {
+        self.owner.reporter.subscribe(Box::new(f))
     }
 
     /// Asks for a collection cycle, which then runs by quanta as every other one. Does not wait.

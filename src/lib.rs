@@ -10,6 +10,8 @@ mod array;
 #[allow(unsafe_code)]
 mod boost;
 #[allow(unsafe_code)]
+mod collect;
+#[allow(unsafe_code)]
 mod collector;
 pub mod config;
 #[allow(unsafe_code)]
@@ -42,6 +44,7 @@ mod mutator;
 mod notice;
 #[allow(unsafe_code)]
 mod reaper;
+mod reason;
 mod reference_queue;
 #[allow(unsafe_code)]
 mod report;
@@ -67,16 +70,19 @@ mod weak;
 mod weak_map;
 
 pub use array::GcArray;
+pub use collect::{Collect, CollectError, Collected};
 pub use config::Config;
 pub use death::DeathNotice;
 pub use ephemeron::Ephemeron;
-pub use error::{AllocError, BuildError, EnterError};
+pub use error::{AllocError, BuildError, EnterError, Remedy, Shortage};
 pub use finalize::{DrainError, Finalize};
 pub use gc::{Gc, Slot};
 pub use handle::{Global, Pinned, Root};
 pub use heap::{Glance, Heap, HeapBuilder};
 pub use metronome_derive::Trace;
 pub use mutator::Mutator;
+pub use notice::{Notification, Subscription};
+pub use reason::{CycleReason, DepartureReason, SyncReason};
 pub use reference_queue::ReferenceQueue;
 pub use stats::{Distribution, FinalizerCounts, Mmu, Predicted, ReferenceCounts, Stats};
 pub use trace::{Init, Payload, Trace, Tracer};

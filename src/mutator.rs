@@ -11,7 +11,7 @@
 //! the phase and the store that depends on it.
 
 use crate::array::{ElementOf, GcArray, leaf_entry, place_of, shape_of, write_spine};
-use crate::error::{AllocError, EnterError};
+use crate::error::{AllocError, EnterError, Remedy, Shortage};
 use crate::gc::{Gc, Slot};
 use crate::hooks::fault;
 use crate::shared::{Local, MutatorState, Record, Shared};
@@ -286,14 +286,56 @@ impl<'h> Mutator<'h> {
             // Relaxed: for reports.
             s.failed_bytes.store(bytes, Relaxed);
         }
-        // A cycle that is under way may do; if it does not, ask for one that sees what died meanwhile.
-        // Acquire: pairs with the Release at a cycle's start and end.
-        let running = s.cycle.load(Acquire);
-        let mut asked = s.has_ended(running);
-        let mut target = if asked { s.request_cycle() } else { running };
         let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
         self.stop_running();
-        // Relaxed: the collector reads it as a hint; woken by `request_cycle` above and by this count's change.
+        let mut out = self.climb(bytes, deadline, &enough);
+        self.start_running();
+        if out.is_err()
+            && let Some(ask) = s.before_failure.get()
+        {
+            // The program's code: outside the heap, and once.
+            let shortage = Shortage { requested_bytes: bytes, free_bytes: s.space.free_bytes() };
+            let again = self.blocking(|| ask(&shortage)) == Remedy::Retry;
+            let s = self.shared();
+            self.stop_running();
+            if again {
+                out = self.wait_through(s.request_cycle(), s.clock.now().saturating_add(s.config.memory_wait_ns), &|| {
+                    s.space.free_bytes() >= bytes && s.space.free_regions() > 0
+                });
+            }
+            self.start_running();
+        }
+        out.map_err(|()| self.out_of_memory(bytes))
+    }
+
+    /// The ladder: the cycle that is under way, a whole one, one that clears soft references. Native.
+    fn climb(&self, bytes: u64, deadline: u64, enough: &dyn Fn() -> bool) -> Result<(), ()> {
+        let s = self.shared();
+        if bytes > 1 {
+            // Relaxed: for reports.
+            s.failed_bytes.store(bytes, Relaxed);
+        }
+        // Acquire: pairs with the Release at a cycle's start and end.
+        let running = s.cycle.load(Acquire);
+        if !s.has_ended(running) && self.wait_through(running, deadline, enough).is_ok() {
+            return Ok(());
+        }
+        if self.wait_through(s.request_cycle(), deadline, enough).is_ok() {
+            return Ok(());
+        }
+        if s.softs.live() == 0 {
+            return Err(());
+        }
+        let last = s.request_cycle();
+        // Relaxed: read by the collector when it starts that cycle, after the wake-up below.
+        s.clear_softs_through.fetch_max(last, Relaxed);
+        self.wait_through(last, deadline, enough)
+    }
+
+    /// Waits until there is enough, until cycle `target` has ended and its dead are reaped, or until the deadline. Native.
+    fn wait_through(&self, target: u64, deadline: u64, enough: &dyn Fn() -> bool) -> Result<(), ()> {
+        let s = self.shared();
+        // Relaxed: the collector reads it as a hint; woken below and by this count's change.
         s.waiting_for_memory.fetch_add(1, Relaxed);
         s.wake_collector();
         let out = loop {
@@ -302,16 +344,9 @@ impl<'h> Mutator<'h> {
             if enough() {
                 break Ok(());
             }
-            if s.has_ended(target) && s.space.reap_is_empty() {
-                if asked {
-                    break Err(());
-                }
-                asked = true;
-                target = s.request_cycle();
-                continue;
-            }
             // Relaxed: the shutdown wakes this thread after it is stored; a late look costs one limit.
-            if s.clock.now() >= deadline || s.shutdown.load(Relaxed) {
+            let over = s.has_ended(target) && s.space.reap_is_empty();
+            if over || s.clock.now() >= deadline || s.shutdown.load(Relaxed) {
                 break Err(());
             }
             // A short limit, so that a wake-up that was missed costs little.
@@ -320,39 +355,7 @@ impl<'h> Mutator<'h> {
         };
         // Relaxed: as its increment.
         s.waiting_for_memory.fetch_sub(1, Relaxed);
-        self.start_running();
-        out.map_err(|()| self.out_of_memory(bytes))
-    }
-
-    /// Waits at a safepoint until a cycle that began after this call has ended. For tests and for programs that know
-    /// a good moment; the collector decides by itself otherwise.
-    ///
-    /// False if `memory-wait` was over before.
-    pub fn collect(&mut self) -> bool {
-        let s = self.shared();
-        let target = s.request_cycle();
-        let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
-        self.blocking_wait(|s| s.has_ended(target) || s.clock.now() >= deadline);
-        self.shared().has_ended(target)
-    }
-
-    fn blocking_wait(&mut self, done: impl Fn(&Shared) -> bool) {
-        let s = self.shared();
-        self.stop_running();
-        // Relaxed: a hint for `announce_memory`; one that is missed costs one limit of the wait below.
-        s.waiting_for_cycle.fetch_add(1, Relaxed);
-        loop {
-            // Acquire: pairs with the Release in `announce_memory`.
-            let seq = s.memory_seq.load(Acquire);
-            // Relaxed: as in `wait_for_memory`.
-            if done(s) || s.shutdown.load(Relaxed) {
-                break;
-            }
-            futex_wait(&s.memory_seq, seq, Some(s.clock.now().saturating_add(10_000_000)));
-        }
-        // Relaxed: as its increment.
-        s.waiting_for_cycle.fetch_sub(1, Relaxed);
-        self.start_running();
+        out
     }
 
     #[cold]

@@ -1,54 +1,210 @@
-//! What the writer tells `tracing`, after it has let go of everything that a subscriber might want.
+//! Notifications: what the writer tells the program and `tracing`, after it has let go of everything that a listener
+//! might want.
 
-use crate::events::CycleEnd;
+use crate::reason::{CycleReason, DepartureReason, SyncReason};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Something worth a line.
-#[derive(Clone, Debug)]
-pub(crate) enum Notice {
-    CycleStart { free_bytes: u64 },
-    CycleEnd(CycleEnd),
-    Synchronous { ns: u64 },
-    StopCancelled { mutator: String },
-    SafepointOverdue { mutator: String, ms: u64 },
-    Departure { reason: &'static str },
-    AllocationFailed { count: u64 },
+/// Something that the program may want to know. Told by the writer thread up to 50 ms later, never on the real-time path;
+/// when more happens than is told, the surplus is left out (the counts in [`Stats`](crate::Stats) are exact).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notification {
+    /// A cycle began.
+    CycleStart {
+        /// Why.
+        reason: CycleReason,
+        /// Free bytes.
+        free_bytes: u64,
+    },
+    /// A cycle ended.
+    CycleEnd {
+        /// Its quanta.
+        quanta: u64,
+        /// Charged collector time.
+        collector_ns: u64,
+        /// From start to end.
+        elapsed_ns: u64,
+        /// Bytes kept.
+        live_bytes: u64,
+        /// Bytes freed.
+        freed_bytes: u64,
+    },
+    /// Free memory fell below `headroom-low`. Told once, until twice as much was free again.
+    HeadroomLow {
+        /// Free bytes.
+        free_bytes: u64,
+        /// Size of the heap.
+        heap_bytes: u64,
+    },
+    /// The collector left the target in this cycle.
+    TargetMissed {
+        /// Why.
+        reason: DepartureReason,
+        /// The heap that would have been enough: (1+f)(m+2A) by what was measured, if something was.
+        enough_heap_bytes: Option<u64>,
+    },
+    /// A collection was synchronous.
+    Synchronous {
+        /// Why.
+        reason: SyncReason,
+        /// How long the mutators were stopped.
+        ns: u64,
+    },
+    /// A stop was given up because this mutator did not arrive.
+    Straggler {
+        /// Its thread's name.
+        mutator: String,
+    },
+    /// This mutator polls but comes by no safepoint; the cycle waits for it.
+    SafepointOverdue {
+        /// Its thread's name.
+        mutator: String,
+        /// For how long.
+        ms: u64,
+    },
+    /// Allocations failed.
+    AllocationFailed {
+        /// How many, since this was last told.
+        count: u64,
+    },
+    /// More objects than `finalizer-backlog` wait for their finalizers. Told once, until half as many waited.
+    FinalizerBacklog {
+        /// How many.
+        waiting: u64,
+    },
+    /// A finalizer runs for longer than `finalizer-watchdog`.
+    FinalizerStuck {
+        /// The object's type.
+        type_name: &'static str,
+        /// For how long.
+        ms: u64,
+    },
+    /// A finalizer or a callback about a death panicked.
+    FinalizerPanicked {
+        /// How many, since this was last told.
+        count: u64,
+    },
+    /// The system is low on memory.
+    LowMemory {
+        /// Where that was seen, and the figures.
+        text: String,
+    },
+    /// The heap grew, shrank or gave memory back.
+    Resized {
+        /// Size before.
+        from_bytes: u64,
+        /// Size after.
+        to_bytes: u64,
+        /// Memory given back to the system.
+        returned_bytes: u64,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A mutator sleeps in the kernel outside [`Mutator::blocking`](crate::Mutator::blocking) (`report-blocked`).
+    BlockedInKernel {
+        /// Its thread's name.
+        mutator: String,
+        /// What it waits in, as far as the system tells.
+        place: String,
+    },
 }
 
-impl Notice {
-    /// Calls the program's subscriber, if it has one.
-    pub(crate) fn tell(&self) {
+impl Notification {
+    /// Calls the program's `tracing` subscriber, if it has one.
+    pub(crate) fn trace(&self) {
+        macro_rules! tell {
+            ($level:ident, $($rest:tt)*) => { tracing::$level!(target: "metronome", $($rest)*) };
+        }
         match self {
-            Notice::CycleStart { free_bytes } => {
-                tracing::debug!(target: "metronome", free_bytes, "cycle start")
-            }
-            Notice::CycleEnd(end) => tracing::debug!(
-                target: "metronome",
-                quanta = end.quanta,
-                collector_us = end.collector_ns / 1000,
-                elapsed_ms = end.elapsed_ns / 1_000_000,
-                live_bytes = end.counts.live_bytes,
-                freed_bytes = end.counts.freed_bytes,
-                scanned = end.counts.scanned,
-                spilled = end.counts.spilled,
-                condemned_bytes = end.counts.condemned_bytes,
-                regions_freed = end.counts.regions_freed,
+            Notification::CycleStart { reason, free_bytes } => tell!(debug, %reason, free_bytes, "cycle start"),
+            Notification::CycleEnd { quanta, collector_ns, elapsed_ns, live_bytes, freed_bytes } => tell!(
+                debug,
+                quanta,
+                collector_us = collector_ns / 1000,
+                elapsed_ms = elapsed_ns / 1_000_000,
+                live_bytes,
+                freed_bytes,
                 "cycle end"
             ),
-            Notice::Synchronous { ns } => {
-                tracing::warn!(target: "metronome", ms = ns / 1_000_000, "synchronous collection");
+            Notification::HeadroomLow { free_bytes, heap_bytes } => {
+                tell!(warn, free_bytes, heap_bytes, "headroom low");
             }
-            Notice::StopCancelled { mutator } => {
-                tracing::warn!(target: "metronome", %mutator, "stop cancelled: the mutator did not arrive");
+            Notification::TargetMissed { reason, enough_heap_bytes } => {
+                tell!(warn, %reason, enough_heap_bytes, "departure from the utilization target");
             }
-            Notice::SafepointOverdue { mutator, ms } => {
-                tracing::warn!(target: "metronome", %mutator, ms, "safepoint overdue");
+            Notification::Synchronous { reason, ns } => {
+                tell!(warn, %reason, ms = ns / 1_000_000, "synchronous collection");
             }
-            Notice::Departure { reason } => {
-                tracing::warn!(target: "metronome", reason, "departure from the utilization target");
+            Notification::Straggler { mutator } => {
+                tell!(warn, %mutator, "stop cancelled: the mutator did not arrive");
             }
-            Notice::AllocationFailed { count } => {
-                tracing::warn!(target: "metronome", count, "allocations failed");
+            Notification::SafepointOverdue { mutator, ms } => tell!(warn, %mutator, ms, "safepoint overdue"),
+            Notification::AllocationFailed { count } => tell!(warn, count, "allocations failed"),
+            Notification::FinalizerBacklog { waiting } => tell!(warn, waiting, "finalizers wait"),
+            Notification::FinalizerStuck { type_name, ms } => tell!(warn, type_name, ms, "a finalizer does not end"),
+            Notification::FinalizerPanicked { count } => tell!(warn, count, "finalizers or callbacks panicked"),
+            Notification::LowMemory { text } => tell!(warn, %text, "the system is low on memory"),
+            Notification::Resized { from_bytes, to_bytes, returned_bytes, reason } => {
+                tell!(info, from_bytes, to_bytes, returned_bytes, reason, "heap resized");
+            }
+            Notification::BlockedInKernel { mutator, place } => {
+                tell!(warn, %mutator, %place, "a mutator sleeps in the kernel outside blocking");
             }
         }
+    }
+}
+
+type Callback = dyn FnMut(&Notification) + Send;
+
+/// The program's listeners.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    list: Mutex<Vec<Weak<Mutex<Box<Callback>>>>>,
+}
+
+/// Keeps a listener; dropping it ends its calls (one that is under way on another thread may still end).
+#[must_use = "dropping it ends the notifications"]
+pub struct Subscription {
+    _listener: Arc<Mutex<Box<Callback>>>,
+}
+
+impl std::fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Subscription")
+    }
+}
+
+impl Listeners {
+    pub(crate) fn add(&self, f: Box<Callback>) -> Subscription {
+        let listener = Arc::new(Mutex::new(f));
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&listener));
+        Subscription { _listener: listener }
+    }
+
+    /// Tells everybody, with no lock held but a listener's own. Returns how many of them panicked.
+    pub(crate) fn tell(&self, notifications: &[Notification]) -> u64 {
+        let mut panics = 0;
+        if notifications.is_empty() {
+            return 0;
+        }
+        let all: Vec<_> = {
+            let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+            list.retain(|l| l.strong_count() > 0);
+            list.iter().filter_map(Weak::upgrade).collect()
+        };
+        for n in notifications {
+            // The program's code in both.
+            panics += u64::from(catch_unwind(AssertUnwindSafe(|| n.trace())).is_err());
+            for listener in &all {
+                let mut f = listener.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Err(value) = catch_unwind(AssertUnwindSafe(|| f(n))) {
+                    panics += 1;
+                    // What was thrown may have a destructor that panics too.
+                    std::mem::forget(value);
+                }
+            }
+        }
+        panics
     }
 }

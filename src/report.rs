@@ -7,16 +7,18 @@ use crate::config::VerboseFormat;
 use crate::error::BuildError;
 use crate::events::{CycleEnd, Drain, Event, Quantum};
 use crate::log_sink::LogSink;
-use crate::notice::Notice;
+use crate::notice::{Listeners, Notification, Subscription};
 use crate::shared::Shared;
-use crate::stats::{Distribution, Mmu, Predicted, Stats};
+use crate::stats::{Distribution, FinalizerCounts, Mmu, Predicted, ReferenceCounts, Stats};
 use hdrhistogram::Histogram;
 use metronome_alarm::AlarmSummary;
 use metronome_barrier::Phase;
 use metronome_scheduler::MmuTracker;
 use metronome_verbosegc::WallClock;
-use metronome_verbosegc::model::{self, Generation, QuantumPhase, SyncReason};
-use metronome_verbosegc::writer::{LogWriter, Options, QuantumFacts, SyncGcFacts};
+use metronome_verbosegc::model::{self, Generation, QuantumPhase};
+use metronome_verbosegc::writer::{
+    CycleStartFacts, LogWriter, Options, QuantumFacts, SyncGcFacts, WorkFacts,
+};
 use std::io::Write;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -35,10 +37,22 @@ struct Trackers {
     wall: MmuTracker,
 }
 
+/// What has been told of the finalizer thread.
+#[derive(Default)]
+struct Watch {
+    backlog_told: bool,
+    /// When the finalizer that was told as stuck began.
+    stuck_told: u64,
+    panicked_told: u64,
+}
+
 struct State {
     drain: Drain,
+    /// The finalizer thread's counts in the last quantum's record.
+    finalizers_told: FinalizerCounts,
+    watch: Watch,
     log: Option<LogWriter<LogSink>>,
-    notices: Vec<Notice>,
+    notices: Vec<Notification>,
     pause: Histogram<u64>,
     cpu: Histogram<u64>,
     charged: Histogram<u64>,
@@ -58,6 +72,7 @@ pub(crate) struct Reporter {
     start_ns: u64,
     state: Mutex<State>,
     quit: Condvar,
+    listeners: Listeners,
 }
 
 impl std::fmt::Debug for Reporter {
@@ -106,6 +121,8 @@ impl Reporter {
         windows.extend(MMU_WINDOWS_NS.iter().filter(|&&w| w != c.window_ns).map(|&w| tracker(w)));
         let state = State {
             drain,
+            finalizers_told: FinalizerCounts::default(),
+            watch: Watch::default(),
             log,
             notices: Vec::new(),
             pause: histogram(),
@@ -120,7 +137,7 @@ impl Reporter {
             longest_stop_ns: 0,
             priority: u64::from(c.gc_priority),
         };
-        Ok(Arc::new(Reporter { shared, start_ns, state: Mutex::new(state), quit: Condvar::new() }))
+        Ok(Arc::new(Reporter { shared, start_ns, state: Mutex::new(state), quit: Condvar::new(), listeners: Listeners::default() }))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -187,19 +204,26 @@ impl Reporter {
             let ended = self.shared.shutdown.load(Relaxed) && self.shared.collector_done.load(Acquire) != 0;
             let mut state = self.lock();
             self.drain(&mut state);
+            state.watch_finalizers(&self.shared, self.shared.clock.now());
             if ended {
                 self.finish(&mut state);
             }
             let notices = std::mem::take(&mut state.notices);
             drop(state);
             // Foreign code: a subscriber may do anything with the heap, so nothing is locked here.
-            notices.iter().for_each(Notice::tell);
+            let panics = self.listeners.tell(&notices);
+            self.lock().sums.listener_panics += panics;
             if ended {
                 return;
             }
             let state = self.lock();
             drop(self.quit.wait_timeout(state, DRAIN_EVERY).unwrap_or_else(PoisonError::into_inner));
         }
+    }
+
+    /// Adds a listener.
+    pub(crate) fn subscribe(&self, f: Box<dyn FnMut(&Notification) + Send>) -> Subscription {
+        self.listeners.add(f)
     }
 
     /// Makes the writer look at once.
@@ -302,6 +326,8 @@ impl Reporter {
         out.used_bytes = s.space.used_bytes();
         out.heap_bytes = s.space.heap_bytes();
         // Relaxed: counters.
+        out.finalizers = FinalizerCounts { stuck: out.finalizers.stuck, ..s.finalizers.counts(s) };
+        out.external_bytes = s.external.load(Relaxed);
         out.reaped = s.reaped.load(Relaxed);
         out.reaper_panics = s.reaper_panics.load(Relaxed);
         out.failed_allocations = s.failed_allocations.load(Relaxed);
@@ -344,12 +370,14 @@ impl Reporter {
     fn one(&self, state: &mut State, e: Event) {
         let c = &self.shared.config;
         match e {
-            Event::Quantum(q) => state.quantum(q),
+            Event::Quantum(q) => state.quantum(&self.shared, q),
             Event::TriggerStart { ns } => state.write(|log| log.trigger_start(ns)),
             Event::TriggerEnd { ns } => state.write(|log| log.trigger_end(ns)),
-            Event::CycleStart { ns, free_bytes } => {
-                state.notice(Notice::CycleStart { free_bytes });
-                state.write(|log| log.cycle_start(ns, free_bytes));
+            Event::CycleStart { ns, reason, free_bytes } => {
+                state.notice(Notification::CycleStart { reason, free_bytes });
+                let facts =
+                    CycleStartFacts { heap_free_bytes: free_bytes, reason: Some(reason.model()) };
+                state.write(|log| log.cycle_start(ns, &facts));
             }
             Event::CycleEnd(end) => state.cycle_end(&end),
             Event::Synchronous {
@@ -360,23 +388,24 @@ impl Reporter {
                 free_before,
                 free_after,
                 references,
+                soft_age,
+                reason,
                 requested_bytes,
             } => {
                 let facts = SyncGcFacts {
                     start_ns,
                     end_ns,
-                    reason: SyncReason::OutOfMemory,
+                    reason: reason.model(),
                     requested_bytes,
                     free_before_bytes: free_before,
                     free_after_bytes: free_after,
                     exclusive_access_ns: stop_ns,
                     priority: u64::from(c.gc_priority),
                     cpu_ns: Some(cpu_ns),
-                    weak_cleared: references.weak_cleared,
-                    finalizer_enqueued: references.finalizers_enqueued,
+                    work: state.work(&self.shared, references, soft_age),
                     ..SyncGcFacts::default()
                 };
-                state.notice(Notice::Synchronous { ns: end_ns.saturating_sub(start_ns) });
+                state.notice(Notification::Synchronous { reason, ns: end_ns.saturating_sub(start_ns) });
                 state.write(|log| log.sync_gc(&facts));
             }
             Event::StopCancelled { ns, waited_ns, budget_ns, running, record } => {
@@ -387,7 +416,7 @@ impl Reporter {
                 // Those who had arrived waited for the one who did not.
                 state.pause.saturating_record(waited_ns);
                 state.interval(start, end, start + waited_ns.min(budget_ns));
-                state.notice(Notice::StopCancelled { mutator: name.clone() });
+                state.notice(Notification::Straggler { mutator: name.clone() });
                 let facts = model::StopCancelled {
                     mutator: name,
                     waited_ns,
@@ -400,13 +429,13 @@ impl Reporter {
                 let name = self.name_of(record);
                 state.straggler(&name);
                 let ms = ns.saturating_sub(since_ns) / 1_000_000;
-                state.notice(Notice::SafepointOverdue { mutator: name.clone(), ms });
+                state.notice(Notification::SafepointOverdue { mutator: name.clone(), ms });
                 let text = format!(
                     "safepoint overdue: mutator {name} has polled for {ms} ms without a safepoint; the cycle waits for it"
                 );
                 state.write(|log| log.note(ns, &model::Note { text }));
             }
-            Event::Departure { ns, reason, allowance_ns } => {
+            Event::Departure { ns, reason, allowance_ns, enough } => {
                 state.sums.last_departure = Some(reason.text());
                 let ppm = |gc: u64| {
                     let left = c.window_ns.saturating_sub(gc);
@@ -417,12 +446,35 @@ impl Reporter {
                     window_ns: c.window_ns,
                     target_ppm: c.target_utilization * 10_000,
                     achieved_ppm: ppm(allowance_ns),
+                    enough_heap_bytes: enough.map(|e| e.heap_bytes),
+                    live_bytes: enough.map(|e| e.live_bytes),
+                    allocation_bytes: enough.map(|e| e.allocation_bytes),
+                    fragmentation_ppm: enough.map(|_| c.fragmentation_percent * 10_000),
                 };
-                state.notice(Notice::Departure { reason: reason.text() });
+                state.notice(Notification::TargetMissed {
+                    reason,
+                    enough_heap_bytes: enough.map(|e| e.heap_bytes),
+                });
                 state.write(|log| log.departure(ns, &facts));
             }
+            Event::HeadroomLow { free_bytes, heap_bytes } => {
+                state.notice(Notification::HeadroomLow { free_bytes, heap_bytes });
+            }
+            Event::Grown { ns, from_bytes, to_bytes } => {
+                let facts = model::Resize {
+                    direction: model::ResizeDirection::Grow,
+                    from_bytes,
+                    to_bytes,
+                    reason: "headroom".into(),
+                    total_bytes: Some(self.shared.space.resident_bytes()),
+                    limit_bytes: Some(self.shared.space.max_bytes()),
+                    ..model::Resize::default()
+                };
+                state.notice(Notification::Resized { from_bytes, to_bytes, returned_bytes: 0, reason: "headroom" });
+                state.write(|log| log.resize(ns, &facts));
+            }
             Event::AllocationFailed { ns, count, total } => {
-                state.notice(Notice::AllocationFailed { count });
+                state.notice(Notification::AllocationFailed { count });
                 let facts = model::OutOfMemory { space: Some("heap".into()), address: None };
                 state.write(|log| log.out_of_memory(ns, &facts));
                 let text = format!("{count} allocations returned an error to the program ({total} in all)");
@@ -460,7 +512,7 @@ impl State {
         self.log = None;
     }
 
-    fn notice(&mut self, n: Notice) {
+    fn notice(&mut self, n: Notification) {
         if self.notices.len() < NOTICES_MAX {
             self.notices.push(n);
         }
@@ -475,6 +527,59 @@ impl State {
         }
     }
 
+    /// What a quantum did to references, and what the finalizer thread has done since the last one.
+    fn work(&mut self, s: &Shared, r: ReferenceCounts, soft_age: u64) -> WorkFacts {
+        let now = s.finalizers.counts(s);
+        let before = std::mem::replace(&mut self.finalizers_told, now);
+        WorkFacts {
+            soft_cleared: r.soft_cleared,
+            soft_threshold: soft_age.min(u64::from(s.config.soft_age)),
+            soft_threshold_max: u64::from(s.config.soft_age),
+            weak_cleared: r.weak_cleared,
+            phantom_cleared: r.deaths_noted,
+            finalizer_enqueued: r.finalizers_enqueued,
+            references: model::References {
+                weak_long_cleared: r.long_cleared,
+                ephemerons_cleared: r.ephemerons_cleared,
+                finalizers_run: (now.run - before.run).saturating_sub(now.panicked - before.panicked),
+                finalizers_suppressed: now.suppressed - before.suppressed,
+                finalizers_panicked: now.panicked - before.panicked,
+                finalizer_backlog: now.backlog,
+            },
+        }
+    }
+
+    /// Looks at the finalizer thread: a backlog, a finalizer that does not end, panics.
+    fn watch_finalizers(&mut self, s: &Shared, now: u64) {
+        let counts = s.finalizers.counts(s);
+        let limit = s.config.finalizer_backlog;
+        if self.watch.backlog_told {
+            self.watch.backlog_told = counts.backlog > limit / 2;
+        } else if counts.backlog > limit {
+            self.watch.backlog_told = true;
+            self.notice(Notification::FinalizerBacklog { waiting: counts.backlog });
+            let text = format!("finalizer backlog: {} objects wait (finalizer-backlog is {limit})", counts.backlog);
+            self.write(|log| log.note(now, &model::Note { text }));
+        }
+        let panicked = counts.panicked - std::mem::replace(&mut self.watch.panicked_told, counts.panicked);
+        if panicked > 0 {
+            self.notice(Notification::FinalizerPanicked { count: panicked });
+            let text = format!("{panicked} finalizers or callbacks panicked ({} in all)", counts.panicked);
+            self.write(|log| log.note(now, &model::Note { text }));
+        }
+        let Some(limit) = s.config.finalizer_watchdog_ns else { return };
+        if let Some((type_name, began)) = s.finalizers.running()
+            && now.saturating_sub(began) >= limit
+            && std::mem::replace(&mut self.watch.stuck_told, began) != began
+        {
+            let ms = now.saturating_sub(began) / 1_000_000;
+            self.sums.finalizers.stuck += 1;
+            self.notice(Notification::FinalizerStuck { type_name, ms });
+            let text = format!("the finalizer of a {type_name} has run for {ms} ms; all others wait for it");
+            self.write(|log| log.note(now, &model::Note { text }));
+        }
+    }
+
     /// A pause: charged until `charged_end`, in wall time until `end`.
     fn interval(&mut self, start: u64, end: u64, charged_end: u64) {
         for t in &mut self.windows {
@@ -483,7 +588,8 @@ impl State {
         }
     }
 
-    fn quantum(&mut self, q: Quantum) {
+    fn quantum(&mut self, s: &Shared, q: Quantum) {
+        let work = self.work(s, q.references, q.soft_age);
         let over = q.charged_ns.saturating_sub(q.planned_ns);
         let sums = &mut self.sums;
         sums.references.add(q.references);
@@ -526,8 +632,7 @@ impl State {
             planned_ns: q.planned_ns,
             cpu_ns: Some(q.cpu_ns),
             heap_free_bytes: q.free_bytes,
-            weak_cleared: q.references.weak_cleared,
-            finalizer_enqueued: q.references.finalizers_enqueued,
+            work,
             gc_thread_priority: self.priority,
             longest_step_ns: q.longest_step_ns,
             longest_step: q.longest_step.text(),
@@ -555,7 +660,13 @@ impl State {
             predicted_allocated_bytes: end.predicted_allocated_bytes,
             live_bytes: Some(end.counts.live_bytes),
         };
-        self.notice(Notice::CycleEnd(*end));
+        self.notice(Notification::CycleEnd {
+            quanta: end.quanta,
+            collector_ns: end.collector_ns,
+            elapsed_ns: end.elapsed_ns,
+            live_bytes: end.counts.live_bytes,
+            freed_bytes: end.counts.freed_bytes,
+        });
         self.write(|log| log.cycle_end(end.ns, end.free_bytes, &facts));
     }
 }

@@ -14,10 +14,12 @@
 
 use crate::config::Config;
 use crate::death::Deaths;
+use crate::error::BeforeFailure;
 use crate::ephemeron::Ephemerons;
 use crate::finalize::Finalizers;
 use crate::gate::{Gate, Spin};
 use crate::hooks::fault;
+use crate::reason::SyncReason;
 use crate::sync::futex_wake;
 use crate::table::Table;
 use crate::weak::{SoftNotes, Stamp};
@@ -208,6 +210,21 @@ pub(crate) struct Shared {
     pub(crate) wake: CachePadded<AtomicU32>,
     /// Cycles that must have been completed to satisfy all requests.
     pub(crate) requested: AtomicU64,
+    /// Cycles up to this number are finished synchronously, and why.
+    sync_through: AtomicU64,
+    sync_reason: AtomicU8,
+    /// Cycles up to this number clear all soft references that they may.
+    pub(crate) clear_softs_through: AtomicU64,
+    /// Memory outside the heap that the program has announced, in bytes.
+    pub(crate) external: AtomicU64,
+    /// Set when the system is low on memory; taken by the collector, which starts a cycle.
+    pub(crate) low_memory: AtomicBool,
+    /// Bytes allocated when the last cycle ended.
+    pub(crate) allocated_at_end: AtomicU64,
+    /// When the last cycle ended.
+    pub(crate) last_cycle_ns: AtomicU64,
+    /// Asked before the program gets an error for want of memory.
+    pub(crate) before_failure: std::sync::OnceLock<BeforeFailure>,
     pub(crate) waiting_for_memory: AtomicU32,
     /// Mutators that wait for the end of a cycle without being short of memory.
     pub(crate) waiting_for_cycle: AtomicU32,
@@ -283,6 +300,14 @@ impl Shared {
             attach: Mutex::new(()),
             wake: CachePadded::new(AtomicU32::new(0)),
             requested: AtomicU64::new(0),
+            sync_through: AtomicU64::new(0),
+            sync_reason: AtomicU8::new(0),
+            clear_softs_through: AtomicU64::new(0),
+            external: AtomicU64::new(0),
+            low_memory: AtomicBool::new(false),
+            allocated_at_end: AtomicU64::new(0),
+            last_cycle_ns: AtomicU64::new(0),
+            before_failure: std::sync::OnceLock::new(),
             waiting_for_memory: AtomicU32::new(0),
             waiting_for_cycle: AtomicU32::new(0),
             memory_seq: AtomicU32::new(0),
@@ -453,6 +478,28 @@ impl Shared {
         self.requested.fetch_max(target, AcqRel);
         self.wake_collector();
         target
+    }
+
+    /// Lets cycles up to number `cycle` be finished with the mutators stopped. Returns `cycle`.
+    pub(crate) fn finish_through(&self, cycle: u64, reason: SyncReason) -> u64 {
+        // Relaxed: a report; Release: pairs with the Acquire in `commanded`.
+        self.sync_reason.store(reason as u8, Relaxed);
+        self.sync_through.fetch_max(cycle, Release);
+        self.wake_collector();
+        cycle
+    }
+
+    /// Whether the program wants the cycle that is active, or the next one, finished at once. The collector.
+    pub(crate) fn commanded(&self) -> Option<SyncReason> {
+        // Acquire: pairs with the Release in `finish_through`. Relaxed: see there.
+        let wanted = self.sync_through.load(Acquire) > self.cycles_done.load(Relaxed);
+        wanted.then(|| SyncReason::from_u8(self.sync_reason.load(Relaxed)))
+    }
+
+    /// Bytes allocated since the last cycle ended.
+    pub(crate) fn allocated_since_cycle(&self) -> u64 {
+        // Relaxed: a hint.
+        self.space.allocated_bytes().saturating_sub(self.allocated_at_end.load(Relaxed))
     }
 
     /// Tells those who wait for memory that there may be some. The collector.

@@ -174,6 +174,10 @@ pub struct Stats {
     pub references: ReferenceCounts,
     /// The finalizer thread.
     pub finalizers: FinalizerCounts,
+    /// Memory outside the heap that the program has announced.
+    pub external_bytes: u64,
+    /// Listeners to notifications, and `tracing` subscribers, that panicked.
+    pub listener_panics: u64,
     /// Allocations that failed at first.
     pub failed_allocations: u64,
     /// Waits for memory that ended without it.

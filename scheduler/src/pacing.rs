@@ -349,6 +349,14 @@ impl Pacer {
         mul_div_ceil(held, 100 + u64::from(self.config.fragmentation_percent), 100)
     }
 
+    /// The heap has grown or shrunk to `heap_bytes` (at least 1).
+    pub fn set_heap_bytes(&mut self, heap_bytes: u64) {
+        self.config.heap_bytes = heap_bytes.max(1);
+        self.usable_bytes =
+            usable_bytes(self.config.heap_bytes, self.config.fragmentation_percent * 10_000);
+        self.predict();
+    }
+
     /// GC time per window with which the running cycle ends before `headroom_bytes` are used up, if it needs
     /// `remaining_collector_ns` more: `W * x / (headroom + x)` with `x` the allocation (with margin) that fits
     /// into so much mutator time, within `base_allowance_ns..=window_ns`.

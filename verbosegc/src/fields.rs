@@ -1,6 +1,7 @@
 //! One table per own element gives the struct, its writer and its reader, so that names cannot drift apart.
 
-use crate::{attrs::Attrs, xml::Xml};
+use crate::attrs::{Attrs, excerpt};
+use crate::xml::Xml;
 
 /// Whole number.
 pub(crate) mod count {
@@ -93,6 +94,43 @@ pub(crate) mod text {
         a.text(name).unwrap_or_else(|| {
             a.missing(name);
             String::new()
+        })
+    }
+}
+
+/// Text that may be absent.
+pub(crate) mod opt_text {
+    use super::*;
+    pub(crate) fn put(x: &mut Xml, name: &str, v: &Option<String>) {
+        if let Some(v) = v {
+            x.attr(name, v);
+        }
+    }
+    pub(crate) fn take(a: &mut Attrs, name: &str) -> Option<String> {
+        a.text(name)
+    }
+}
+
+/// A choice that is written as one word each. The default is what a reader takes where no word is known.
+pub(crate) trait Word: Copy + Default + 'static {
+    const ALL: &[Self];
+    fn word(self) -> &'static str;
+}
+
+/// One of a few words.
+pub(crate) mod word {
+    use super::*;
+    pub(crate) fn put<T: Word>(x: &mut Xml, name: &str, v: &T) {
+        x.attr(name, v.word());
+    }
+    pub(crate) fn take<T: Word>(a: &mut Attrs, name: &str) -> T {
+        let Some(text) = a.text(name) else {
+            a.missing(name);
+            return T::default();
+        };
+        T::ALL.iter().copied().find(|v| v.word() == text).unwrap_or_else(|| {
+            a.problem(format!("{name} \"{}\" unknown", excerpt(&text)));
+            T::default()
         })
     }
 }

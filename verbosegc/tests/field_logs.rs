@@ -110,6 +110,7 @@ fn documentation_2011_collection_on_request() {
             phantom_cleared: None,
             finalizer_enqueued: Some(34),
             overflow: None,
+            references: None,
         }
     );
 }

@@ -8,6 +8,10 @@ use metronome_verbosegc::{LogTime, WallClock};
 
 const MS: u64 = 1_000_000;
 
+fn free(heap_free_bytes: u64) -> CycleStartFacts {
+    CycleStartFacts { heap_free_bytes, ..CycleStartFacts::default() }
+}
+
 fn written(format: Format) -> String {
     // 2026-08-31 13:43:08 UTC, printed two hours ahead.
     let clock = WallClock { monotonic_ns: 0, unix_ns: 1_788_183_788_000_000_000, offset_seconds: 7200 };
@@ -45,7 +49,7 @@ fn written(format: Format) -> String {
         planned_ns: 400_000,
         cpu_ns: Some(450_000),
         heap_free_bytes: 900,
-        weak_cleared: 2,
+        work: WorkFacts { weak_cleared: 2, ..WorkFacts::default() },
         overflow_packets: 1,
         overflow_objects: 3,
         gc_thread_priority: 11,
@@ -61,7 +65,7 @@ fn written(format: Format) -> String {
         wakeup_ns: 20_000,
         planned_ns: 600_000,
         heap_free_bytes: 1101,
-        finalizer_enqueued: 2,
+        work: WorkFacts { finalizer_enqueued: 2, ..WorkFacts::default() },
         gc_thread_priority: 10,
         longest_step_ns: 4_000,
         longest_step: "sweep.region",
@@ -70,7 +74,7 @@ fn written(format: Format) -> String {
     let run = |w: &mut LogWriter<Vec<u8>>| -> std::io::Result<()> {
         w.initialized(0, &header)?;
         w.trigger_start(1000 * MS)?;
-        w.cycle_start(1000 * MS + 100_000, 1000)?;
+        w.cycle_start(1000 * MS + 100_000, &free(1000))?;
         w.quantum(&mark)?;
         let straggler = StopCancelled {
             mutator: "io \"<7>\u{7}\"".into(),
@@ -100,15 +104,15 @@ fn written(format: Format) -> String {
             exclusive_access_ns: 9_000,
             priority: 11,
             cpu_ns: Some(9 * MS),
-            weak_cleared: 1,
-            finalizer_enqueued: 4,
+            work: WorkFacts { weak_cleared: 1, finalizer_enqueued: 4, ..WorkFacts::default() },
+            ..SyncGcFacts::default()
         })?;
         w.out_of_memory(1016 * MS, &OutOfMemory { space: Some("heap".into()), address: Some(4096) })?;
         let tracker = TrackerOverflow { tracker: Some(16), array: Some(32), cursor: Some(100) };
         w.tracker_overflow(1016 * MS, &tracker)?;
         let clock = NonMonotonicTime { timer: None, from_ns: Some(5), to_ns: Some(4) };
         w.clock_error(1016 * MS, &clock)?;
-        w.cycle_start(900 * MS, 7)?;
+        w.cycle_start(900 * MS, &free(7))?;
         w.lost_records(1017 * MS, &LostRecords { count: 1, total: 2 })?;
         w.departure(
             1017 * MS,
@@ -117,6 +121,7 @@ fn written(format: Format) -> String {
                 window_ns: 10 * MS,
                 target_ppm: 700_000,
                 achieved_ppm: 612_345,
+                ..Departure::default()
             },
         )?;
         for window_ns in [MS, 10 * MS, 100 * MS] {
@@ -405,6 +410,7 @@ fn a_heartbeat_of_2007_with_everything() {
             phantom_cleared: Some(7),
             finalizer_enqueued: Some(8),
             overflow: Some(QueueOverflow { packets: Some(9), objects: Some(10) }),
+            references: None,
         },
         allocator_sweep: Some(AllocatorSweep {
             max_ns: Some(11_000),
@@ -447,6 +453,7 @@ fn a_heartbeat_of_openj9_with_everything() {
             phantom_cleared: Some(5),
             finalizer_enqueued: Some(6),
             overflow: Some(QueueOverflow { packets: Some(7), objects: Some(8) }),
+            references: None,
         }
     );
     assert_eq!(

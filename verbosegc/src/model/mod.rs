@@ -5,15 +5,17 @@
 
 mod header;
 mod own;
+mod reason;
 
 pub use header::{Attribute, Initialized, Section};
+pub(crate) use own::IMMORTAL;
 pub use own::{
-    CycleFacts, Departure, LostRecords, Mmu, Note, OutputLost, QuantaDetail, StopCancelled, Summary,
-    SyncDetail,
+    CycleFacts, Departure, LostRecords, Mmu, Note, OutputLost, QuantaDetail, References, Resize,
+    ResizeDirection, StopCancelled, Summary, SyncDetail, Thread, ThreadKind,
 };
+pub use reason::{CycleReason, SyncReason};
 
 use crate::time::LogTime;
-use std::fmt;
 
 /// The two generations of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,6 +97,10 @@ pub enum Event {
     LostRecords(LostRecords),
     /// The utilization target was left (own element).
     Departure(Departure),
+    /// The heap grew, shrank, or gave memory back (own element).
+    Resize(Resize),
+    /// What a thread of the program asked for and had (own element).
+    Thread(Thread),
     /// Minimum mutator utilization (own element).
     Mmu(Mmu),
     /// Totals (own element).
@@ -114,6 +120,8 @@ pub struct CycleEdge {
     pub interval_ns: Option<u64>,
     /// Free heap; in OpenJ9 logs only this project's own attribute has it.
     pub heap_free_bytes: Option<u64>,
+    /// Why it began; at a start only (own attribute).
+    pub reason: Option<CycleReason>,
 }
 
 /// The phase that quanta worked in.
@@ -209,7 +217,7 @@ pub struct Heartbeat {
     pub exclusive_access: Option<DurationStats>,
     /// Free heap.
     pub heap_free: Option<ByteStats>,
-    /// Free immortal memory (2007 only).
+    /// Free immortal memory (2007, and this project's own element in the OpenJ9 form).
     pub immortal_free: Option<ByteStats>,
     /// Cleared references, unloaded classes and the like.
     pub work: Work,
@@ -227,6 +235,16 @@ impl Heartbeat {
     /// Collector time: count times mean, so off by up to a microsecond for each quantum.
     pub fn collector_ns(&self) -> Option<u64> {
         self.quantum_count?.checked_mul(self.quantum?.mean_ns)
+    }
+
+    /// Soft references cleared, as far as the log can be believed: OpenJ9's own writer prints the weak count in
+    /// their place, this project's does not.
+    pub fn soft_cleared(&self) -> Option<u64> {
+        // Only the OpenJ9 form names a phase, and only this project's heartbeats have the detail.
+        if self.phase.is_some() && self.detail.is_none() {
+            return None;
+        }
+        self.work.soft?.cleared
     }
 
     /// Share of the interval that the collector had, in parts per million.
@@ -252,6 +270,8 @@ pub struct Work {
     pub finalizer_enqueued: Option<u64>,
     /// The mark queue overflowed.
     pub overflow: Option<QueueOverflow>,
+    /// This project's own counts.
+    pub references: Option<References>,
 }
 
 /// Unloaded classes.
@@ -268,11 +288,12 @@ pub struct ClassUnload {
 /// Soft references.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SoftReferences {
-    /// Cleared. In an OpenJ9 *heartbeat* the writer prints the weak count here: do not use it.
+    /// Cleared. In a *heartbeat* OpenJ9's own writer prints the weak count here: use
+    /// [`Heartbeat::soft_cleared`].
     pub cleared: Option<u64>,
-    /// Age at which they are cleared now.
+    /// Age in cycles at which they are cleared now.
     pub threshold: Option<u64>,
-    /// The highest such age.
+    /// The highest such age, with all memory free.
     pub threshold_max: Option<u64>,
 }
 
@@ -317,9 +338,9 @@ pub struct SyncGc {
     pub free_before_bytes: Option<u64>,
     /// Free heap after.
     pub free_after_bytes: Option<u64>,
-    /// Free immortal memory before (2007 only).
+    /// Free immortal memory before (2007, and this project's own element in the OpenJ9 form).
     pub immortal_before_bytes: Option<u64>,
-    /// Free immortal memory after (2007 only).
+    /// Free immortal memory after (likewise).
     pub immortal_after_bytes: Option<u64>,
     /// Priority of the collector's thread.
     pub priority: Option<u64>,
@@ -327,59 +348,6 @@ pub struct SyncGc {
     pub work: Work,
     /// This project's own detail.
     pub detail: Option<SyncDetail>,
-}
-
-/// Why a synchronous collection ran.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum SyncReason {
-    /// An allocation failed.
-    OutOfMemory,
-    /// The program asked (`system GC`, in old logs `system garbage collect`).
-    Explicit,
-    /// Shutdown: not part of pause statistics.
-    Shutdown,
-    /// Time.
-    TimeTriggered,
-    /// Work.
-    WorkTriggered,
-    /// The writer did not know.
-    #[default]
-    Unknown,
-    /// Other words.
-    Other(String),
-}
-
-impl SyncReason {
-    /// The words written.
-    pub fn text(&self) -> &str {
-        match self {
-            Self::OutOfMemory => "out of memory",
-            Self::Explicit => "system GC",
-            Self::Shutdown => "VM shut down",
-            Self::TimeTriggered => "time triggered",
-            Self::WorkTriggered => "work triggered",
-            Self::Unknown => "unknown",
-            Self::Other(text) => text,
-        }
-    }
-
-    pub(crate) fn parse(text: &str) -> Self {
-        match text {
-            "out of memory" => Self::OutOfMemory,
-            "system GC" | "system garbage collect" => Self::Explicit,
-            "VM shut down" => Self::Shutdown,
-            "time triggered" => Self::TimeTriggered,
-            "work triggered" => Self::WorkTriggered,
-            "unknown" => Self::Unknown,
-            other => Self::Other(other.to_owned()),
-        }
-    }
-}
-
-impl fmt::Display for SyncReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
-    }
 }
 
 /// An allocation failed for good.

@@ -1,7 +1,11 @@
 //! This project's own facts: what a quantum's wall time consisted of, and every departure from the contract.
 //! A reader of the old forms skips them.
 
-use crate::fields::own_element;
+use crate::fields::{Word, own_element};
+
+/// Element of the OpenJ9 form for immortal memory, which only the 2007 form has a place for: `minBytes`,
+/// `meanBytes`, `maxBytes` free in a heartbeat, `bytesBefore` and `bytesAfter` in a synchronous collection.
+pub(crate) const IMMORTAL: &str = "metronome-immortal";
 
 own_element! {
     /// What the quanta of one heartbeat consisted of; child of the heartbeat.
@@ -46,6 +50,25 @@ own_element! {
         exclusive_access_ns: u64 = ms "exclusiveAccessMs",
         /// CPU time, where it was measured.
         cpu_ns: Option<u64> = opt_ms "cpuMs",
+    }
+}
+
+own_element! {
+    /// References and finalizers beyond what the old forms count; child of a heartbeat or synchronous collection.
+    /// Absent if all are 0.
+    pub struct References = "metronome-references" {
+        /// Long weak references cleared (those that outlive finalization).
+        weak_long_cleared: u64 = count "weakLongCleared",
+        /// Ephemerons cleared.
+        ephemerons_cleared: u64 = count "ephemeronsCleared",
+        /// Finalizers that ran to their end.
+        finalizers_run: u64 = count "finalizersRun",
+        /// Finalizers that did not run because the program suppressed them.
+        finalizers_suppressed: u64 = count "finalizersSuppressed",
+        /// Finalizers that panicked; not among those that ran.
+        finalizers_panicked: u64 = count "finalizersPanicked",
+        /// Objects waiting for their finalizer; in a heartbeat the most.
+        finalizer_backlog: u64 = count "finalizerBacklog",
     }
 }
 
@@ -104,6 +127,103 @@ own_element! {
         target_ppm: u32 = ppm "targetPercent",
         /// What the mutators had in the worst window.
         achieved_ppm: u32 = ppm "achievedPercent",
+        /// The heap that would have been enough by the contract: `(1 + f)(m + 2A)` with the three below.
+        enough_heap_bytes: Option<u64> = opt_count "enoughHeapBytes",
+        /// Live data *m*.
+        live_bytes: Option<u64> = opt_count "liveBytes",
+        /// Allocation *A* during one cycle.
+        allocation_bytes: Option<u64> = opt_count "allocationBytes",
+        /// Allowance for fragmentation *f*.
+        fragmentation_ppm: Option<u32> = opt_ppm "fragmentationPercent",
+    }
+}
+
+/// Which way the heap changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ResizeDirection {
+    /// Regions were added.
+    Grow,
+    /// Regions were taken away.
+    Shrink,
+    /// The heap is as large as before, but gave memory of empty regions back to the operating system.
+    Trim,
+    /// Not told.
+    #[default]
+    Unknown,
+}
+
+impl Word for ResizeDirection {
+    const ALL: &[Self] = &[Self::Grow, Self::Shrink, Self::Trim, Self::Unknown];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Grow => "grow",
+            Self::Shrink => "shrink",
+            Self::Trim => "trim",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+own_element! {
+    /// The heap changed its size, or gave memory back.
+    pub struct Resize = "metronome-resize" {
+        /// Which way.
+        direction: ResizeDirection = word "direction",
+        /// Size of the heap before.
+        from_bytes: u64 = count "fromBytes",
+        /// Size of the heap after.
+        to_bytes: u64 = count "toBytes",
+        /// Memory given back to the operating system.
+        returned_bytes: u64 = count "returnedBytes",
+        /// Why, in words.
+        reason: String = text "reason",
+        /// What the heap holds of the system's memory afterwards; absent if not known.
+        total_bytes: Option<u64> = opt_count "totalBytes",
+        /// Size up to which the heap may grow; absent if not known.
+        limit_bytes: Option<u64> = opt_count "limitBytes",
+    }
+}
+
+/// What a thread was promised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ThreadKind {
+    /// A mutator with real-time priority below the collector's.
+    Realtime,
+    /// A thread that reaches immortal memory only and is never stopped.
+    NoHeap,
+    /// Not told.
+    #[default]
+    Unknown,
+}
+
+impl Word for ThreadKind {
+    const ALL: &[Self] = &[Self::Realtime, Self::NoHeap, Self::Unknown];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Realtime => "realtime",
+            Self::NoHeap => "no-heap",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+own_element! {
+    /// What a real-time or no-heap thread asked for, and what the operating system gave it.
+    pub struct Thread = "metronome-thread" {
+        /// Its name.
+        name: String = text "name",
+        /// What it was promised.
+        kind: ThreadKind = word "kind",
+        /// `SCHED_FIFO` priority asked for; 0 asks for none.
+        priority_asked: u64 = count "priorityAsked",
+        /// The one it has; 0 is not real-time, absent if not known.
+        priority_had: Option<u64> = opt_count "priorityHad",
+        /// CPU it is pinned to, if it is.
+        cpu: Option<u64> = opt_count "cpu",
+        /// What the system refused, in words; absent if nothing.
+        refused: Option<String> = opt_text "refused",
     }
 }
 

@@ -9,8 +9,8 @@ use super::run::{Counter, Identity};
 use super::scan::{Place, Tag};
 use crate::attrs::{Attrs, excerpt};
 use crate::model::{
-    CycleEdge, CycleFacts, Departure, Event, Generation, LoggedEvent, LostRecords, Mmu, NonMonotonicTime,
-    Note, OutOfMemory, OutputLost, StopCancelled, Summary, TrackerOverflow,
+    CycleEdge, CycleFacts, CycleReason, Departure, Event, Generation, LoggedEvent, LostRecords, Mmu,
+    NonMonotonicTime, Note, OutOfMemory, OutputLost, Resize, StopCancelled, Summary, Thread, TrackerOverflow,
 };
 
 /// Intervals beyond this are a clock that went back: unsigned microseconds wrap near 1.8e13 ms, while the
@@ -49,6 +49,15 @@ fn non_monotonic(a: &mut Attrs, timer: &str) -> Event {
     })
 }
 
+/// Only a start has one.
+fn cycle_reason(a: &mut Attrs, start: bool) -> Option<CycleReason> {
+    // At an end it is left over, and so reported.
+    if !start {
+        return None;
+    }
+    a.text("metronome-reason").map(|text| CycleReason::parse(&text))
+}
+
 impl Assembler {
     pub(super) fn gc(&mut self, mut tag: Tag) {
         if self.refused_by_type(&tag) {
@@ -76,8 +85,13 @@ impl Assembler {
             Counter::SyncGc => return self.open_op(tag, who, Some(Kind::SyncGc), interval_ns),
             _ => {}
         }
-        let mut edge =
-            || CycleEdge { kind: None, interval_ns, heap_free_bytes: tag.attrs.u64("heapfreebytes") };
+        let start = kind == "cycle start";
+        let mut edge = || CycleEdge {
+            kind: None,
+            interval_ns,
+            heap_free_bytes: tag.attrs.u64("heapfreebytes"),
+            reason: cycle_reason(&mut tag.attrs, start),
+        };
         let event = match kind.as_str() {
             "trigger start" => Event::TriggerStart { interval_ns },
             "trigger end" => Event::TriggerEnd { interval_ns },
@@ -217,12 +231,14 @@ impl Assembler {
                 Event::TriggerEnd { interval_ns: None }
             }
             "cycle-start" | "cycle-end" => {
+                let start = tag.name == "cycle-start";
                 let edge = CycleEdge {
                     kind: a.text("type"),
                     interval_ns: a.ms("intervalms"),
                     heap_free_bytes: a.u64("metronome-heapFreeBytes"),
+                    reason: cycle_reason(a, start),
                 };
-                if tag.name == "cycle-start" { Event::CycleStart(edge) } else { Event::CycleEnd(edge) }
+                if start { Event::CycleStart(edge) } else { Event::CycleEnd(edge) }
             }
             "heap-fixup" => Event::HeapFixup { duration_ns: a.ms("timems"), reason: a.text("reason") },
             "out-of-memory" => out_of_memory(a, "memorySpaceName", "memorySpaceAddress"),
@@ -251,6 +267,8 @@ impl Assembler {
             StopCancelled::ELEMENT => |a| Event::StopCancelled(StopCancelled::take(a)),
             LostRecords::ELEMENT => |a| Event::LostRecords(LostRecords::take(a)),
             Departure::ELEMENT => |a| Event::Departure(Departure::take(a)),
+            Resize::ELEMENT => |a| Event::Resize(Resize::take(a)),
+            Thread::ELEMENT => |a| Event::Thread(Thread::take(a)),
             Mmu::ELEMENT => |a| Event::Mmu(Mmu::take(a)),
             Summary::ELEMENT => |a| Event::Summary(Summary::take(a)),
             Note::ELEMENT => |a| Event::Note(Note::take(a)),

@@ -12,6 +12,7 @@ mod op;
 mod policy;
 mod run;
 mod scan;
+mod work;
 
 pub use log::{Log, Run, read_log};
 

@@ -3,10 +3,14 @@
 use super::scan::{Place, Tag};
 use crate::attrs::Attrs;
 use crate::model::{
-    AllocatorSweep, ByteStats, ClassUnload, DurationStats, Event, Generation, Heartbeat, LongestAt,
-    QuantaDetail, QuantumPhase, QueueOverflow, SoftReferences, SyncDetail, SyncGc, SyncReason, Work,
+    AllocatorSweep, ByteStats, DurationStats, Event, Generation, Heartbeat, IMMORTAL, LongestAt,
+    QuantaDetail, QuantumPhase, References, SyncDetail, SyncGc, SyncReason, Work,
 };
 use crate::time::LogTime;
+
+/// Free memory before and after a synchronous collection, by generation.
+const FREE_2007: [&str; 2] = ["freebytesbefore", "freebytesafter"];
+const FREE_OPENJ9: [&str; 2] = ["bytesBefore", "bytesAfter"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -60,9 +64,10 @@ pub(super) fn child_generation(name: &str) -> Option<Option<Generation>> {
         | "free-mem"
         | "thread-priority"
         | "syncgc-info"
-        | "free-mem-delta" => Some(Generation::OpenJ9),
+        | "free-mem-delta"
+        | IMMORTAL => Some(Generation::OpenJ9),
         "finalization" => None,
-        QuantaDetail::ELEMENT | SyncDetail::ELEMENT => None,
+        QuantaDetail::ELEMENT | SyncDetail::ELEMENT | References::ELEMENT => None,
         _ => return None,
     })
 }
@@ -91,10 +96,10 @@ impl Op {
     /// True if an element like this was there already: a second one can only belong to another op, whose start
     /// was lost.
     pub(super) fn has_already(&self, tag: &Tag) -> bool {
-        let (h, s, w, a) = (&self.heartbeat, &self.sync, &self.work, &tag.attrs);
+        let (h, s, a) = (&self.heartbeat, &self.sync, &tag.attrs);
         let part = |before: Option<u64>, after: Option<u64>, beat: bool| match () {
-            () if a.has("freebytesbefore") => before.is_some(),
-            () if a.has("freebytesafter") => after.is_some(),
+            () if a.has("freebytesbefore") || a.has("bytesBefore") => before.is_some(),
+            () if a.has("freebytesafter") || a.has("bytesAfter") => after.is_some(),
             () => beat,
         };
         match tag.name.as_str() {
@@ -103,26 +108,18 @@ impl Op {
             "exclusiveaccess-info" | "exclusiveaccess" => h.exclusive_access.is_some(),
             "free-mem" => h.heap_free.is_some(),
             "heap" => part(s.free_before_bytes, s.free_after_bytes, h.heap_free.is_some()),
-            "immortal" => part(s.immortal_before_bytes, s.immortal_after_bytes, h.immortal_free.is_some()),
+            "immortal" | IMMORTAL => {
+                part(s.immortal_before_bytes, s.immortal_after_bytes, h.immortal_free.is_some())
+            }
             "thread-priority" | "gcthreadpriority" => h.priority_max.is_some(),
             "nondeterministic-sweep" | "nondeterministicsweep" => h.allocator_sweep.is_some(),
             "syncgc-info" | "details" => s.reason.is_some(),
             "free-mem-delta" => s.free_before_bytes.is_some(),
             "duration" => self.duration_ns.is_some(),
             "synchronousgcpriority" => s.priority.is_some(),
-            "classunload-info" | "classunloading" => w.class_unload.is_some(),
-            "refs_cleared" => w.weak_cleared.is_some(),
-            "references" => match a.peek("type") {
-                Some("soft") => w.soft.is_some(),
-                Some("weak") => w.weak_cleared.is_some(),
-                Some("phantom") => w.phantom_cleared.is_some(),
-                _ => false,
-            },
-            "finalization" => w.finalizer_enqueued.is_some(),
-            "work-packet-overflow" => w.overflow.is_some(),
             QuantaDetail::ELEMENT => h.detail.is_some(),
             SyncDetail::ELEMENT => s.detail.is_some(),
-            _ => false,
+            _ => self.work.has(tag),
         }
     }
 
@@ -149,12 +146,21 @@ impl Op {
                 Some(Kind::Heartbeat)
             }
             "heap" if a.has("freebytesbefore") || a.has("freebytesafter") => {
-                both(&mut self.sync.free_before_bytes, &mut self.sync.free_after_bytes, a);
+                let (before, after) = (&mut self.sync.free_before_bytes, &mut self.sync.free_after_bytes);
+                both(before, after, a, FREE_2007);
                 Some(Kind::SyncGc)
             }
             "immortal" if a.has("freebytesbefore") || a.has("freebytesafter") => {
-                both(&mut self.sync.immortal_before_bytes, &mut self.sync.immortal_after_bytes, a);
+                self.immortal(a, FREE_2007);
                 Some(Kind::SyncGc)
+            }
+            IMMORTAL if a.has("bytesBefore") || a.has("bytesAfter") => {
+                self.immortal(a, FREE_OPENJ9);
+                Some(Kind::SyncGc)
+            }
+            IMMORTAL => {
+                self.heartbeat.immortal_free = bytes(a, ["minBytes", "meanBytes", "maxBytes"]);
+                Some(Kind::Heartbeat)
             }
             "heap" => {
                 self.heartbeat.heap_free = bytes(a, ["minfree", "meanfree", "maxfree"]);
@@ -219,7 +225,7 @@ impl Op {
                 Some(Kind::SyncGc)
             }
             name => {
-                self.work(name, a);
+                self.work.take(name, a);
                 None
             }
         };
@@ -233,8 +239,11 @@ impl Op {
 
     /// Overflow of the mark queue, which the 2007 form writes as a warning.
     pub(super) fn overflow(&mut self, a: &mut Attrs) {
-        self.work.overflow =
-            Some(QueueOverflow { packets: a.u64("packetCount"), objects: a.u64("directObjectCount") });
+        self.work.take_overflow(a);
+    }
+
+    fn immortal(&mut self, a: &mut Attrs, names: [&str; 2]) {
+        both(&mut self.sync.immortal_before_bytes, &mut self.sync.immortal_after_bytes, a, names);
     }
 
     fn quanta(&mut self, name: &str, a: &mut Attrs) {
@@ -270,53 +279,6 @@ impl Op {
             None => a.missing("reason"),
         }
         self.sync.requested_bytes = a.u64(requested);
-    }
-
-    fn work(&mut self, name: &str, a: &mut Attrs) {
-        let w = &mut self.work;
-        match name {
-            "classunloading" => {
-                w.class_unload = Some(ClassUnload {
-                    loaders: a.u64("classloaders"),
-                    classes: a.u64("classes"),
-                    anonymous: None,
-                });
-            }
-            "classunload-info" => {
-                w.class_unload = Some(ClassUnload {
-                    loaders: a.u64("classloadersunloaded"),
-                    classes: a.u64("classesunloaded"),
-                    anonymous: a.u64("anonymousclassesunloaded"),
-                });
-            }
-            "refs_cleared" => {
-                w.soft = Some(SoftReferences {
-                    cleared: a.u64("soft"),
-                    threshold: a.u64("threshold"),
-                    threshold_max: a.u64("maxThreshold"),
-                });
-                w.weak_cleared = a.u64("weak");
-                w.phantom_cleared = a.u64("phantom");
-            }
-            "references" => match a.text("type").as_deref() {
-                Some("soft") => {
-                    w.soft = Some(SoftReferences {
-                        cleared: a.u64("cleared"),
-                        threshold: a.u64("dynamicThreshold"),
-                        threshold_max: a.u64("maxThreshold"),
-                    });
-                }
-                Some("weak") => w.weak_cleared = a.u64("cleared"),
-                Some("phantom") => w.phantom_cleared = a.u64("cleared"),
-                _ => a.problem("references of no known type".into()),
-            },
-            "finalization" => {
-                w.finalizer_enqueued =
-                    if a.has("enqueued") { a.u64("enqueued") } else { a.u64("objectsqueued") };
-            }
-            "work-packet-overflow" => self.overflow(a),
-            _ => a.problem("element not understood".into()),
-        }
     }
 
     /// The event; `derived_ns` is the time since the preceding heartbeat, collection or cycle start.
@@ -380,12 +342,12 @@ fn need(a: &mut Attrs, name: &str, take: fn(&mut Attrs, &str) -> Option<u64>) ->
     take(a, name)
 }
 
-fn both(before: &mut Option<u64>, after: &mut Option<u64>, a: &mut Attrs) {
-    if a.has("freebytesbefore") {
-        *before = a.u64("freebytesbefore");
-    }
-    if a.has("freebytesafter") {
-        *after = a.u64("freebytesafter");
+/// Takes what is there of a pair, which may be spread over two elements.
+fn both(before: &mut Option<u64>, after: &mut Option<u64>, a: &mut Attrs, names: [&str; 2]) {
+    for (field, name) in [before, after].into_iter().zip(names) {
+        if a.has(name) {
+            *field = a.u64(name);
+        }
     }
 }
 

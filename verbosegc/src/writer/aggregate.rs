@@ -1,6 +1,6 @@
 //! Sums quanta into a heartbeat.
 
-use super::facts::QuantumFacts;
+use super::facts::{QuantumFacts, WorkFacts};
 use crate::model::{ByteStats, DurationStats, QuantaDetail, QuantumPhase};
 
 /// Least, sum and most of a series.
@@ -9,28 +9,34 @@ struct Series {
     min: u64,
     max: u64,
     sum: u128,
+    count: u64,
 }
 
 impl Series {
-    const EMPTY: Self = Self { min: u64::MAX, max: 0, sum: 0 };
+    const EMPTY: Self = Self { min: u64::MAX, max: 0, sum: 0, count: 0 };
 
     fn add(&mut self, value: u64) {
         self.min = self.min.min(value);
         self.max = self.max.max(value);
         self.sum += u128::from(value);
+        self.count += 1;
     }
 
-    fn mean(&self, count: u64) -> u64 {
+    fn mean(&self) -> u64 {
         // A mean of u64 values fits.
-        (self.sum / u128::from(count.max(1))) as u64
+        (self.sum / u128::from(self.count.max(1))) as u64
     }
 
     fn sum(&self) -> u64 {
         u64::try_from(self.sum).unwrap_or(u64::MAX)
     }
 
-    fn durations(&self, count: u64) -> DurationStats {
-        DurationStats { min_ns: self.min, mean_ns: self.mean(count), max_ns: self.max }
+    fn durations(&self) -> DurationStats {
+        DurationStats { min_ns: self.min, mean_ns: self.mean(), max_ns: self.max }
+    }
+
+    fn bytes(&self) -> ByteStats {
+        ByteStats { min_bytes: self.min, mean_bytes: self.mean(), max_bytes: self.max }
     }
 }
 
@@ -40,8 +46,7 @@ pub(super) struct Pending {
     pub(super) count: u64,
     pub(super) phase: QuantumPhase,
     pub(super) clock_error: bool,
-    pub(super) weak_cleared: u64,
-    pub(super) finalizer_enqueued: u64,
+    pub(super) work: WorkFacts,
     pub(super) overflow_packets: u64,
     pub(super) overflow_objects: u64,
     pub(super) priority_min: u64,
@@ -54,6 +59,7 @@ pub(super) struct Pending {
     exclusive: Series,
     wakeup: Series,
     free: Series,
+    immortal: Series,
     cpu: Series,
     cpu_wall: Series,
     detail: QuantaDetail,
@@ -65,8 +71,7 @@ impl Pending {
             count: 0,
             phase: first.phase,
             clock_error: false,
-            weak_cleared: 0,
-            finalizer_enqueued: 0,
+            work: WorkFacts::default(),
             overflow_packets: 0,
             overflow_objects: 0,
             priority_min: u64::MAX,
@@ -79,6 +84,7 @@ impl Pending {
             exclusive: Series::EMPTY,
             wakeup: Series::EMPTY,
             free: Series::EMPTY,
+            immortal: Series::EMPTY,
             cpu: Series::EMPTY,
             cpu_wall: Series::EMPTY,
             detail: QuantaDetail::default(),
@@ -100,13 +106,14 @@ impl Pending {
         self.exclusive.add(q.exclusive_access_ns);
         self.wakeup.add(q.wakeup_ns);
         self.free.add(q.heap_free_bytes);
+        if let Some(immortal) = q.immortal_free_bytes {
+            self.immortal.add(immortal);
+        }
         if let Some(cpu) = q.cpu_ns {
-            self.detail.cpu_quanta += 1;
             self.cpu.add(cpu);
             self.cpu_wall.add(wall);
         }
-        self.weak_cleared = self.weak_cleared.saturating_add(q.weak_cleared);
-        self.finalizer_enqueued = self.finalizer_enqueued.saturating_add(q.finalizer_enqueued);
+        self.work.add(&q.work);
         self.overflow_packets = self.overflow_packets.saturating_add(q.overflow_packets);
         self.overflow_objects = self.overflow_objects.saturating_add(q.overflow_objects);
         self.priority_min = self.priority_min.min(q.gc_thread_priority);
@@ -134,29 +141,31 @@ impl Pending {
     }
 
     pub(super) fn quantum(&self) -> DurationStats {
-        self.quantum.durations(self.count)
+        self.quantum.durations()
     }
 
     pub(super) fn exclusive(&self) -> DurationStats {
-        self.exclusive.durations(self.count)
+        self.exclusive.durations()
     }
 
     pub(super) fn free(&self) -> ByteStats {
-        ByteStats {
-            min_bytes: self.free.min,
-            mean_bytes: self.free.mean(self.count),
-            max_bytes: self.free.max,
-        }
+        self.free.bytes()
+    }
+
+    /// Free immortal memory, of the quanta that told it.
+    pub(super) fn immortal(&self) -> Option<ByteStats> {
+        (self.immortal.count > 0).then(|| self.immortal.bytes())
     }
 
     pub(super) fn detail(&self) -> QuantaDetail {
-        let wakeup = self.wakeup.durations(self.count);
+        let wakeup = self.wakeup.durations();
         QuantaDetail {
             first_start_ns: self.first_start_ns,
             last_end_ns: self.last_end_ns,
             wakeup_min_ns: wakeup.min_ns,
             wakeup_mean_ns: wakeup.mean_ns,
             wakeup_max_ns: wakeup.max_ns,
+            cpu_quanta: self.cpu.count,
             cpu_ns: self.cpu.sum(),
             cpu_wall_ns: self.cpu_wall.sum(),
             ..self.detail.clone()

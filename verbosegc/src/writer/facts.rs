@@ -1,6 +1,6 @@
 //! What the writer is told.
 
-use crate::model::{Generation, QuantumPhase, SyncReason};
+use crate::model::{CycleReason, Generation, QuantumPhase, References, SyncReason};
 use crate::time::WallClock;
 
 /// The format to write.
@@ -26,6 +26,56 @@ impl Options {
     }
 }
 
+/// A cycle's start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CycleStartFacts {
+    /// Free heap.
+    pub heap_free_bytes: u64,
+    /// Why it began; written only if it is told.
+    pub reason: Option<CycleReason>,
+}
+
+/// References cleared and finalizers, of one quantum or one synchronous collection. A count of 0 is not written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkFacts {
+    /// Soft references cleared.
+    pub soft_cleared: u64,
+    /// Age in cycles at which soft references are cleared now.
+    pub soft_threshold: u64,
+    /// The highest such age, with all memory free; 0 says that this quantum knows of no thresholds.
+    pub soft_threshold_max: u64,
+    /// Weak references cleared, without long ones.
+    pub weak_cleared: u64,
+    /// Phantom references cleared (or enqueued, as a reference queue has it).
+    pub phantom_cleared: u64,
+    /// Objects handed to finalization.
+    pub finalizer_enqueued: u64,
+    /// What the old forms have no place for.
+    pub references: References,
+}
+
+impl WorkFacts {
+    /// Takes the next quantum's. Thresholds are the last ones known, the backlog is the highest, all else sums.
+    pub(super) fn add(&mut self, next: &Self) {
+        let sum = |total: &mut u64, n: u64| *total = total.saturating_add(n);
+        sum(&mut self.soft_cleared, next.soft_cleared);
+        if next.soft_threshold_max > 0 {
+            self.soft_threshold = next.soft_threshold;
+            self.soft_threshold_max = next.soft_threshold_max;
+        }
+        sum(&mut self.weak_cleared, next.weak_cleared);
+        sum(&mut self.phantom_cleared, next.phantom_cleared);
+        sum(&mut self.finalizer_enqueued, next.finalizer_enqueued);
+        let (r, n) = (&mut self.references, &next.references);
+        sum(&mut r.weak_long_cleared, n.weak_long_cleared);
+        sum(&mut r.ephemerons_cleared, n.ephemerons_cleared);
+        sum(&mut r.finalizers_run, n.finalizers_run);
+        sum(&mut r.finalizers_suppressed, n.finalizers_suppressed);
+        sum(&mut r.finalizers_panicked, n.finalizers_panicked);
+        r.finalizer_backlog = r.finalizer_backlog.max(n.finalizer_backlog);
+    }
+}
+
 /// One quantum.
 ///
 /// `start_ns` is the stop request and `end_ns` the last mutator's resumption: the quantum as the mutators feel
@@ -48,10 +98,10 @@ pub struct QuantumFacts {
     pub cpu_ns: Option<u64>,
     /// Free heap at its end.
     pub heap_free_bytes: u64,
-    /// Weak references cleared.
-    pub weak_cleared: u64,
-    /// Objects handed to finalization.
-    pub finalizer_enqueued: u64,
+    /// Free immortal memory at its end; `None` if there is no such memory.
+    pub immortal_free_bytes: Option<u64>,
+    /// References cleared and finalizers.
+    pub work: WorkFacts,
     /// Packets that overflowed the mark queue.
     pub overflow_packets: u64,
     /// Objects that overflowed the mark queue.
@@ -79,14 +129,16 @@ pub struct SyncGcFacts {
     pub free_before_bytes: u64,
     /// Free heap after.
     pub free_after_bytes: u64,
+    /// Free immortal memory before; `None` if there is no such memory.
+    pub immortal_before_bytes: Option<u64>,
+    /// Free immortal memory after.
+    pub immortal_after_bytes: Option<u64>,
     /// Time to stop the mutators.
     pub exclusive_access_ns: u64,
     /// Priority of the collector's thread.
     pub priority: u64,
     /// CPU time; `None` where it cannot be measured.
     pub cpu_ns: Option<u64>,
-    /// Weak references cleared.
-    pub weak_cleared: u64,
-    /// Objects handed to finalization.
-    pub finalizer_enqueued: u64,
+    /// References cleared and finalizers.
+    pub work: WorkFacts,
 }

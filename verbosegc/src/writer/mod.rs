@@ -10,7 +10,7 @@
 //! let clock = WallClock { monotonic_ns: 0, unix_ns: 0, offset_seconds: 0 };
 //! let mut log = LogWriter::new(Vec::new(), Format::OpenJ9, Options::new("1.0", clock));
 //! log.initialized(0, &Initialized { heap_max_bytes: Some(64 << 20), ..Initialized::default() })?;
-//! log.cycle_start(1_000_000, 32 << 20)?;
+//! log.cycle_start(1_000_000, &CycleStartFacts { heap_free_bytes: 32 << 20, ..CycleStartFacts::default() })?;
 //! log.quantum(&QuantumFacts { start_ns: 2_000_000, end_ns: 2_500_000, ..QuantumFacts::default() })?;
 //! log.cycle_end(3_000_000, 60 << 20, &CycleFacts::default())?;
 //! let text = String::from_utf8(log.finish()?).unwrap();
@@ -21,17 +21,15 @@
 mod aggregate;
 mod facts;
 mod header;
+mod own;
 mod render;
 
-pub use facts::{Format, Options, QuantumFacts, SyncGcFacts};
+pub use facts::{CycleStartFacts, Format, Options, QuantumFacts, SyncGcFacts, WorkFacts};
 
-use crate::model::{
-    CycleFacts, Departure, Initialized, LostRecords, Mmu, NonMonotonicTime, Note, OutOfMemory, OutputLost,
-    StopCancelled, Summary, TrackerOverflow,
-};
+use crate::model::{CycleFacts, Initialized, NonMonotonicTime, OutOfMemory, OutputLost, TrackerOverflow};
 use crate::xml::Xml;
 use aggregate::Pending;
-use render::Head;
+use render::{Edge, Head};
 use std::io;
 
 /// Next number of each kind; the OpenJ9 form uses one counter for all.
@@ -148,7 +146,7 @@ impl<W: io::Write> LogWriter<W> {
     ///
     /// # Errors
     /// Those of the output.
-    pub fn cycle_start(&mut self, ns: u64, heap_free_bytes: u64) -> io::Result<()> {
+    pub fn cycle_start(&mut self, ns: u64, facts: &CycleStartFacts) -> io::Result<()> {
         self.begin();
         self.flush_pending();
         self.ids.cycle += 1;
@@ -160,7 +158,8 @@ impl<W: io::Write> LogWriter<W> {
         // A cycle start belongs to no cycle; the elements until its end belong to it.
         self.context = 0;
         let h = self.head(self.ids.cycle, ns);
-        render::cycle(&mut self.x, self.format, true, h, interval, heap_free_bytes);
+        let edge = Edge::Start(facts.reason.as_ref());
+        render::cycle(&mut self.x, self.format, h, interval, facts.heap_free_bytes, edge);
         if self.format == Format::OpenJ9 {
             self.context = h.id;
             self.marks.heartbeat = Some(ns);
@@ -178,7 +177,7 @@ impl<W: io::Write> LogWriter<W> {
         self.flush_pending();
         let h = self.head(self.ids.cycle.max(1), ns);
         let interval = self.interval(ns, self.marks.cycle_start, self.format == Format::V2007);
-        render::cycle(&mut self.x, self.format, false, h, interval, heap_free_bytes);
+        render::cycle(&mut self.x, self.format, h, interval, heap_free_bytes, Edge::End);
         self.own_in(ns, CycleFacts::ELEMENT, |x| facts.put(x));
         self.marks.cycle_end = Some(ns);
         self.context = 0;
@@ -271,54 +270,6 @@ impl<W: io::Write> LogWriter<W> {
         self.send()
     }
 
-    /// A stop was cancelled because a mutator did not arrive.
-    ///
-    /// # Errors
-    /// Those of the output.
-    pub fn stop_cancelled(&mut self, ns: u64, facts: &StopCancelled) -> io::Result<()> {
-        self.own(ns, StopCancelled::ELEMENT, |x| facts.put(x))
-    }
-
-    /// Event records were lost.
-    ///
-    /// # Errors
-    /// Those of the output.
-    pub fn lost_records(&mut self, ns: u64, facts: &LostRecords) -> io::Result<()> {
-        self.own(ns, LostRecords::ELEMENT, |x| facts.put(x))
-    }
-
-    /// The utilization target was left.
-    ///
-    /// # Errors
-    /// Those of the output.
-    pub fn departure(&mut self, ns: u64, facts: &Departure) -> io::Result<()> {
-        self.own(ns, Departure::ELEMENT, |x| facts.put(x))
-    }
-
-    /// Minimum mutator utilization over one window length; call it for 1, 10 and 100 ms.
-    ///
-    /// # Errors
-    /// Those of the output.
-    pub fn mmu(&mut self, ns: u64, facts: &Mmu) -> io::Result<()> {
-        self.own(ns, Mmu::ELEMENT, |x| facts.put(x))
-    }
-
-    /// Totals of the run.
-    ///
-    /// # Errors
-    /// Those of the output.
-    pub fn summary(&mut self, ns: u64, facts: &Summary) -> io::Result<()> {
-        self.own(ns, Summary::ELEMENT, |x| facts.put(x))
-    }
-
-    /// Anything else worth saying.
-    ///
-    /// # Errors
-    /// Those of the output.
-    pub fn note(&mut self, ns: u64, facts: &Note) -> io::Result<()> {
-        self.own(ns, Note::ELEMENT, |x| facts.put(x))
-    }
-
     /// Writes the quanta not yet in a heartbeat and the end tag, flushes, and gives the output back.
     ///
     /// # Errors
@@ -345,12 +296,6 @@ impl<W: io::Write> LogWriter<W> {
     /// Gives the output back without an end tag; quanta not yet in a heartbeat are dropped.
     pub fn into_inner(self) -> W {
         self.out
-    }
-
-    fn own(&mut self, ns: u64, element: &str, put: impl FnOnce(&mut Xml)) -> io::Result<()> {
-        self.begin();
-        self.own_in(ns, element, put);
-        self.send()
     }
 
     fn own_in(&mut self, ns: u64, element: &str, put: impl FnOnce(&mut Xml)) {

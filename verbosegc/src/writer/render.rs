@@ -1,9 +1,11 @@
 //! The elements of both generations, one function for each. No state: identifiers, times and intervals come in.
 
 use super::aggregate::Pending;
-use super::facts::{Format, SyncGcFacts};
+use super::facts::{Format, SyncGcFacts, WorkFacts};
+use crate::fields::opt_count;
 use crate::model::{
-    ByteStats, DurationStats, NonMonotonicTime, OutOfMemory, SyncDetail, SyncReason, TrackerOverflow,
+    ByteStats, CycleReason, DurationStats, IMMORTAL, NonMonotonicTime, OutOfMemory, QuantaDetail, References,
+    SyncDetail, SyncReason, TrackerOverflow,
 };
 use crate::time::LogTime;
 use crate::xml::Xml;
@@ -17,6 +19,13 @@ pub(super) struct Head {
     pub(super) id: u64,
     pub(super) context: u64,
     pub(super) time: LogTime,
+}
+
+/// Which edge of a cycle, and why it began.
+#[derive(Clone, Copy)]
+pub(super) enum Edge<'a> {
+    Start(Option<&'a CycleReason>),
+    End,
 }
 
 impl Xml {
@@ -72,12 +81,12 @@ pub(super) fn trigger(x: &mut Xml, format: Format, start: bool, h: Head, interva
     }
 }
 
-pub(super) fn cycle(x: &mut Xml, format: Format, start: bool, h: Head, interval_ns: u64, free: u64) {
+pub(super) fn cycle(x: &mut Xml, format: Format, h: Head, interval_ns: u64, free: u64, edge: Edge<'_>) {
+    let start = matches!(edge, Edge::Start(_));
     match format {
         Format::V2007 => {
             x.gc(if start { "cycle start" } else { "cycle end" }, h, interval_ns);
-            x.num("heapfreebytes", free).empty();
-            x.gap();
+            x.num("heapfreebytes", free);
         }
         Format::OpenJ9 => {
             x.elements += 1;
@@ -86,8 +95,15 @@ pub(super) fn cycle(x: &mut Xml, format: Format, start: bool, h: Head, interval_
             if start {
                 x.ms("intervalms", interval_ns);
             }
-            x.num("metronome-heapFreeBytes", free).empty();
+            x.num("metronome-heapFreeBytes", free);
         }
+    }
+    if let Edge::Start(Some(reason)) = edge {
+        x.attr("metronome-reason", reason.text());
+    }
+    x.empty();
+    if format == Format::V2007 {
+        x.gap();
     }
 }
 
@@ -110,14 +126,18 @@ pub(super) fn heartbeat(x: &mut Xml, format: Format, p: &Pending, h: Head, inter
             x.open(1, "summary").num("quantumcount", p.count).body();
             durations(x, 2, "quantum", ["minms", "meanms", "maxms"], p.quantum());
             durations(x, 2, "exclusiveaccess", ["minms", "meanms", "maxms"], p.exclusive());
-            work_2007(x, 2, p.weak_cleared, p.finalizer_enqueued);
+            work_2007(x, 2, &p.work);
             if p.overflow_packets > 0 || p.overflow_objects > 0 {
                 x.open(2, "warning").attr("details", "overflow occured");
                 x.num("packetCount", p.overflow_packets).num("directObjectCount", p.overflow_objects).empty();
             }
             bytes(x.open(2, "heap"), ["minfree", "meanfree", "maxfree"], p.free());
+            if let Some(immortal) = p.immortal() {
+                bytes(x.open(2, "immortal"), ["minfree", "meanfree", "maxfree"], immortal);
+            }
             x.open(2, "gcthreadpriority").num("max", p.priority_max).num("min", p.priority_min).empty();
-            own_child(x, 2, crate::model::QuantaDetail::ELEMENT, |x| detail.put(x));
+            references(x, 2, &p.work.references);
+            own_child(x, 2, QuantaDetail::ELEMENT, |x| detail.put(x));
             x.close(1, "summary");
             x.close(0, "gc");
             x.gap();
@@ -135,7 +155,7 @@ pub(super) fn heartbeat(x: &mut Xml, format: Format, p: &Pending, h: Head, inter
             x.ms("maxTimestampMs", p.longest_after_ns()).empty();
             let words = ["minTimeMs", "meanTimeMs", "maxTimeMs"];
             durations(x, 1, "exclusiveaccess-info", words, p.exclusive());
-            work_openj9(x, p.weak_cleared, p.finalizer_enqueued);
+            work_openj9(x, &p.work);
             if p.overflow_packets > 0 || p.overflow_objects > 0 {
                 x.open(1, "work-packet-overflow");
                 x.num("packetCount", p.overflow_packets).num("directObjectCount", p.overflow_objects).empty();
@@ -147,28 +167,45 @@ pub(super) fn heartbeat(x: &mut Xml, format: Format, p: &Pending, h: Head, inter
             );
             x.open(1, "thread-priority").num("maxPriority", p.priority_max);
             x.num("minPriority", p.priority_min).empty();
-            own_child(x, 1, crate::model::QuantaDetail::ELEMENT, |x| detail.put(x));
+            references(x, 1, &p.work.references);
+            if let Some(immortal) = p.immortal() {
+                bytes(x.open(1, IMMORTAL), ["minBytes", "meanBytes", "maxBytes"], immortal);
+            }
+            own_child(x, 1, QuantaDetail::ELEMENT, |x| detail.put(x));
             x.close(0, "gc-op");
         }
     }
 }
 
-fn work_2007(x: &mut Xml, depth: usize, weak: u64, finalizable: u64) {
-    if weak > 0 {
-        x.open(depth, "refs_cleared").num("soft", 0).num("threshold", 0).num("maxThreshold", 0);
-        x.num("weak", weak).num("phantom", 0).empty();
+fn work_2007(x: &mut Xml, depth: usize, w: &WorkFacts) {
+    if w.soft_cleared > 0 || w.weak_cleared > 0 || w.phantom_cleared > 0 {
+        x.open(depth, "refs_cleared").num("soft", w.soft_cleared).num("threshold", w.soft_threshold);
+        x.num("maxThreshold", w.soft_threshold_max).num("weak", w.weak_cleared);
+        x.num("phantom", w.phantom_cleared).empty();
     }
-    if finalizable > 0 {
-        x.open(depth, "finalization").num("objectsqueued", finalizable).empty();
+    if w.finalizer_enqueued > 0 {
+        x.open(depth, "finalization").num("objectsqueued", w.finalizer_enqueued).empty();
     }
 }
 
-fn work_openj9(x: &mut Xml, weak: u64, finalizable: u64) {
-    if weak > 0 {
-        x.open(1, "references").attr("type", "weak").num("cleared", weak).empty();
+fn work_openj9(x: &mut Xml, w: &WorkFacts) {
+    if w.soft_cleared > 0 {
+        x.open(1, "references").attr("type", "soft").num("cleared", w.soft_cleared);
+        x.num("dynamicThreshold", w.soft_threshold).num("maxThreshold", w.soft_threshold_max).empty();
     }
-    if finalizable > 0 {
-        x.open(1, "finalization").num("enqueued", finalizable).empty();
+    for (kind, cleared) in [("weak", w.weak_cleared), ("phantom", w.phantom_cleared)] {
+        if cleared > 0 {
+            x.open(1, "references").attr("type", kind).num("cleared", cleared).empty();
+        }
+    }
+    if w.finalizer_enqueued > 0 {
+        x.open(1, "finalization").num("enqueued", w.finalizer_enqueued).empty();
+    }
+}
+
+fn references(x: &mut Xml, depth: usize, r: &References) {
+    if *r != References::default() {
+        own_child(x, depth, References::ELEMENT, |x| r.put(x));
     }
 }
 
@@ -192,7 +229,7 @@ pub(super) fn sync_gc(
     match format {
         Format::V2007 => {
             x.gc("synchgc", h, interval_ns).body();
-            x.open(1, "details").attr("reason", f.reason.text());
+            x.open(1, "details").attr("reason", f.reason.text_in(format));
             if out_of_memory {
                 x.num("requested_bytes", f.requested_bytes);
             }
@@ -201,10 +238,18 @@ pub(super) fn sync_gc(
                 clock_warning(x, 1);
             }
             x.open(1, "duration").ms("timems", length).empty();
-            work_2007(x, 1, f.weak_cleared, f.finalizer_enqueued);
+            work_2007(x, 1, &f.work);
             x.open(1, "heap").num("freebytesbefore", f.free_before_bytes).empty();
             x.open(1, "heap").num("freebytesafter", f.free_after_bytes).empty();
+            let immortal =
+                [("freebytesbefore", f.immortal_before_bytes), ("freebytesafter", f.immortal_after_bytes)];
+            for (name, free) in immortal {
+                if let Some(free) = free {
+                    x.open(1, "immortal").num(name, free).empty();
+                }
+            }
             x.open(1, "synchronousgcpriority").num("value", f.priority).empty();
+            references(x, 1, &f.work.references);
             own_child(x, 1, SyncDetail::ELEMENT, |x| detail.put(x));
             x.close(0, "gc");
             x.gap();
@@ -216,14 +261,21 @@ pub(super) fn sync_gc(
             x.elements += 1;
             x.open(0, "gc-op").num("id", h.id).attr("type", "syncgc").ms("timems", length);
             x.num("contextid", h.context).time(format, "timestamp", h.time).body();
-            x.open(1, "syncgc-info").attr("reason", f.reason.text());
+            x.open(1, "syncgc-info").attr("reason", f.reason.text_in(format));
             if out_of_memory {
                 x.num("totalBytesRequested", f.requested_bytes);
             }
             x.ms("exclusiveaccessTimeMs", f.exclusive_access_ns).num("threadPriority", f.priority).empty();
             x.open(1, "free-mem-delta").attr("type", "heap").num("bytesBefore", f.free_before_bytes);
             x.num("bytesAfter", f.free_after_bytes).empty();
-            work_openj9(x, f.weak_cleared, f.finalizer_enqueued);
+            work_openj9(x, &f.work);
+            references(x, 1, &f.work.references);
+            if f.immortal_before_bytes.is_some() || f.immortal_after_bytes.is_some() {
+                x.open(1, IMMORTAL);
+                opt_count::put(x, "bytesBefore", &f.immortal_before_bytes);
+                opt_count::put(x, "bytesAfter", &f.immortal_after_bytes);
+                x.empty();
+            }
             own_child(x, 1, SyncDetail::ELEMENT, |x| detail.put(x));
             x.close(0, "gc-op");
         }

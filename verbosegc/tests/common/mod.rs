@@ -11,7 +11,7 @@ use std::io;
 pub(crate) enum Fact {
     TriggerStart(u64),
     TriggerEnd(u64),
-    CycleStart(u64, u64),
+    CycleStart(u64, CycleStartFacts),
     CycleEnd(u64, u64, CycleFacts),
     Quantum(QuantumFacts),
     Sync(SyncGcFacts),
@@ -22,6 +22,8 @@ pub(crate) enum Fact {
     Stop(u64, StopCancelled),
     Lost(u64, LostRecords),
     Departure(u64, Departure),
+    Resize(u64, Resize),
+    Thread(u64, Thread),
     Mmu(u64, Mmu),
     Summary(u64, Summary),
     Note(u64, Note),
@@ -66,6 +68,52 @@ fn opt(g: &mut Gen, f: fn(&mut Gen) -> u64) -> Option<u64> {
     bool::arbitrary(g).then(|| f(g))
 }
 
+/// Often 0, seldom huge.
+fn few(g: &mut Gen) -> u64 {
+    match below(g, 6) {
+        0 => size(g),
+        1 => u64::MAX,
+        n => (n - 1) / 2,
+    }
+}
+
+fn work(g: &mut Gen) -> WorkFacts {
+    if below(g, 4) == 0 {
+        return WorkFacts::default();
+    }
+    WorkFacts {
+        soft_cleared: few(g),
+        soft_threshold: few(g),
+        soft_threshold_max: few(g),
+        weak_cleared: few(g),
+        phantom_cleared: few(g),
+        finalizer_enqueued: few(g),
+        references: References {
+            weak_long_cleared: few(g),
+            ephemerons_cleared: few(g),
+            finalizers_run: few(g),
+            finalizers_suppressed: few(g),
+            finalizers_panicked: few(g),
+            finalizer_backlog: few(g),
+        },
+    }
+}
+
+fn cycle_reason(g: &mut Gen) -> Option<CycleReason> {
+    Some(match below(g, 10) {
+        0 => CycleReason::Headroom,
+        1 => CycleReason::Threshold,
+        2 => CycleReason::Interval,
+        3 => CycleReason::Explicit,
+        4 => CycleReason::ExternalMemory,
+        5 => CycleReason::LowMemory,
+        6 => CycleReason::Regions,
+        7 => CycleReason::OutOfMemory,
+        8 => CycleReason::Other(format!("odd {}", text(g))),
+        _ => return None,
+    })
+}
+
 fn quantum(g: &mut Gen, start_ns: u64, end_ns: u64) -> QuantumFacts {
     QuantumFacts {
         start_ns,
@@ -76,8 +124,8 @@ fn quantum(g: &mut Gen, start_ns: u64, end_ns: u64) -> QuantumFacts {
         planned_ns: below(g, 1_000_000),
         cpu_ns: opt(g, |g| below(g, 1_000_000)),
         heap_free_bytes: size(g),
-        weak_cleared: below(g, 3),
-        finalizer_enqueued: below(g, 3),
+        immortal_free_bytes: opt(g, size),
+        work: work(g),
         overflow_packets: below(g, 8) / 7,
         overflow_objects: below(g, 8) / 7,
         gc_thread_priority: below(g, 12),
@@ -92,10 +140,10 @@ fn fact(g: &mut Gen, now: &mut u64) -> Fact {
     let step = below(g, 400_000_000);
     *now = if back { now.saturating_sub(step) } else { *now + step };
     let ns = *now;
-    match below(g, 40) {
+    match below(g, 44) {
         0 => Fact::TriggerStart(ns),
         1 => Fact::TriggerEnd(ns),
-        2 | 3 => Fact::CycleStart(ns, size(g)),
+        2 | 3 => Fact::CycleStart(ns, CycleStartFacts { heap_free_bytes: size(g), reason: cycle_reason(g) }),
         4 | 5 => Fact::CycleEnd(
             ns,
             size(g),
@@ -115,13 +163,15 @@ fn fact(g: &mut Gen, now: &mut u64) -> Fact {
             Fact::Sync(SyncGcFacts {
                 start_ns,
                 end_ns: *now,
-                reason: match below(g, 7) {
+                reason: match below(g, 9) {
                     0 => SyncReason::OutOfMemory,
                     1 => SyncReason::Explicit,
                     2 => SyncReason::Shutdown,
                     3 => SyncReason::TimeTriggered,
                     4 => SyncReason::WorkTriggered,
                     5 => SyncReason::Unknown,
+                    6 => SyncReason::LowMemory,
+                    7 => SyncReason::Trim,
                     _ => SyncReason::Other(format!("headroom {}", text(g))),
                 },
                 requested_bytes: size(g),
@@ -130,8 +180,9 @@ fn fact(g: &mut Gen, now: &mut u64) -> Fact {
                 exclusive_access_ns: us(g),
                 priority: below(g, 12),
                 cpu_ns: opt(g, us),
-                weak_cleared: below(g, 3),
-                finalizer_enqueued: below(g, 3),
+                immortal_before_bytes: opt(g, size),
+                immortal_after_bytes: opt(g, size),
+                work: work(g),
             })
         }
         7 => Fact::Oom(ns, OutOfMemory { space: Some(text(g)), address: Some(size(g)) }),
@@ -156,7 +207,16 @@ fn fact(g: &mut Gen, now: &mut u64) -> Fact {
         12 => Fact::Lost(ns, LostRecords { count: size(g), total: size(g) }),
         13 => Fact::Departure(
             ns,
-            Departure { reason: text(g), window_ns: us(g), target_ppm: ppm(g), achieved_ppm: ppm(g) },
+            Departure {
+                reason: text(g),
+                window_ns: us(g),
+                target_ppm: ppm(g),
+                achieved_ppm: ppm(g),
+                enough_heap_bytes: opt(g, size),
+                live_bytes: opt(g, size),
+                allocation_bytes: opt(g, size),
+                fragmentation_ppm: bool::arbitrary(g).then(|| ppm(g)),
+            },
         ),
         14 => Fact::Mmu(
             ns,
@@ -182,6 +242,36 @@ fn fact(g: &mut Gen, now: &mut u64) -> Fact {
             },
         ),
         16 => Fact::Note(ns, Note { text: text(g) }),
+        17 => Fact::Resize(
+            ns,
+            Resize {
+                direction: *g
+                    .choose(&[
+                        ResizeDirection::Grow,
+                        ResizeDirection::Shrink,
+                        ResizeDirection::Trim,
+                        ResizeDirection::Unknown,
+                    ])
+                    .unwrap(),
+                from_bytes: size(g),
+                to_bytes: size(g),
+                returned_bytes: size(g),
+                reason: text(g),
+                total_bytes: opt(g, size),
+                limit_bytes: opt(g, size),
+            },
+        ),
+        18 => Fact::Thread(
+            ns,
+            Thread {
+                name: text(g),
+                kind: *g.choose(&[ThreadKind::Realtime, ThreadKind::NoHeap, ThreadKind::Unknown]).unwrap(),
+                priority_asked: below(g, 100),
+                priority_had: opt(g, |g| below(g, 100)),
+                cpu: opt(g, |g| below(g, 1024)),
+                refused: bool::arbitrary(g).then(|| text(g)),
+            },
+        ),
         _ => {
             // Equal lengths too, so that the first of the longest matters.
             *now += if bool::arbitrary(g) { 700_000 } else { below(g, 2_000_000) };
@@ -255,7 +345,7 @@ pub(crate) fn feed<W: io::Write>(w: &mut LogWriter<W>, fact: &Fact) -> io::Resul
     match fact {
         Fact::TriggerStart(ns) => w.trigger_start(*ns),
         Fact::TriggerEnd(ns) => w.trigger_end(*ns),
-        Fact::CycleStart(ns, free) => w.cycle_start(*ns, *free),
+        Fact::CycleStart(ns, f) => w.cycle_start(*ns, f),
         Fact::CycleEnd(ns, free, f) => w.cycle_end(*ns, *free, f),
         Fact::Quantum(f) => w.quantum(f),
         Fact::Sync(f) => w.sync_gc(f),
@@ -266,6 +356,8 @@ pub(crate) fn feed<W: io::Write>(w: &mut LogWriter<W>, fact: &Fact) -> io::Resul
         Fact::Stop(ns, f) => w.stop_cancelled(*ns, f),
         Fact::Lost(ns, f) => w.lost_records(*ns, f),
         Fact::Departure(ns, f) => w.departure(*ns, f),
+        Fact::Resize(ns, f) => w.resize(*ns, f),
+        Fact::Thread(ns, f) => w.thread(*ns, f),
         Fact::Mmu(ns, f) => w.mmu(*ns, f),
         Fact::Summary(ns, f) => w.summary(*ns, f),
         Fact::Note(ns, f) => w.note(*ns, f),

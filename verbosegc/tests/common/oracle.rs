@@ -143,6 +143,7 @@ impl Oracle {
         let longest_end = q[walls.iter().position(|w| *w == longest).unwrap()].end_ns;
         let all = |f: fn(&QuantumFacts) -> u64| q.iter().map(f).collect::<Vec<u64>>();
         let sum = |f: fn(&QuantumFacts) -> u64| q.iter().map(f).sum::<u64>();
+        let immortal: Vec<u64> = q.iter().filter_map(|q| q.immortal_free_bytes).collect();
         let free = stats(&all(|q| q.heap_free_bytes));
         let wakeup = durations(&all(|q| q.wakeup_ns));
         let measured: Vec<(u64, u64)> =
@@ -156,7 +157,6 @@ impl Oracle {
                 step = (step.0.max(q.longest_step_ns), q.longest_step);
             }
         }
-        let weak = sum(|q| q.weak_cleared);
         let (packets, objects) = (sum(|q| q.overflow_packets), sum(|q| q.overflow_objects));
         self.heartbeats += 1;
         let id = self.number(self.heartbeats);
@@ -175,11 +175,13 @@ impl Oracle {
             longest_at: new.then(|| LongestAt::InHeartbeat(cut(longest_end.saturating_sub(first.end_ns)))),
             exclusive_access: Some(durations(&all(|q| q.exclusive_access_ns))),
             heap_free: Some(ByteStats { min_bytes: free.0, mean_bytes: free.1, max_bytes: free.2 }),
-            immortal_free: None,
+            immortal_free: (!immortal.is_empty()).then(|| {
+                let (min_bytes, mean_bytes, max_bytes) = stats(&immortal);
+                ByteStats { min_bytes, mean_bytes, max_bytes }
+            }),
             work: work(
                 new,
-                weak,
-                sum(|q| q.finalizer_enqueued),
+                &total(&q),
                 (packets + objects > 0)
                     .then_some(QueueOverflow { packets: Some(packets), objects: Some(objects) }),
             ),
@@ -229,7 +231,7 @@ impl Oracle {
                 self.push(Some(id), None, Some(*ns), bad, Event::TriggerEnd { interval_ns });
                 (self.trigger.2, self.mark) = (Some(*ns), Some(*ns));
             }
-            Fact::CycleStart(ns, free) => {
+            Fact::CycleStart(ns, facts) => {
                 self.heartbeat();
                 self.cycle.0 += 1;
                 let id = self.number(self.cycle.0);
@@ -238,7 +240,11 @@ impl Oracle {
                 let edge = CycleEdge {
                     kind: new.then(|| "global".into()),
                     interval_ns: Some(cut(interval)),
-                    heap_free_bytes: Some(*free),
+                    heap_free_bytes: Some(facts.heap_free_bytes),
+                    reason: facts.reason.clone().map(|r| match r {
+                        CycleReason::Other(text) => CycleReason::Other(clean(&text)),
+                        known => known,
+                    }),
                 };
                 self.push(Some(id), new.then_some(0), Some(*ns), bad, Event::CycleStart(edge));
                 self.cycle.1 = Some(*ns);
@@ -255,6 +261,7 @@ impl Oracle {
                     kind: new.then(|| "global".into()),
                     interval_ns: (!new).then(|| cut(interval)),
                     heap_free_bytes: Some(*free),
+                    reason: None,
                 };
                 let context = new.then_some(self.context);
                 self.push(Some(id), context, Some(*ns), bad, Event::CycleEnd(edge));
@@ -292,6 +299,13 @@ impl Oracle {
             Fact::Lost(ns, f) => self.own(*ns, Event::LostRecords(f.clone())),
             Fact::Departure(ns, f) => {
                 self.own(*ns, Event::Departure(Departure { reason: clean(&f.reason), ..f.clone() }));
+            }
+            Fact::Resize(ns, f) => {
+                self.own(*ns, Event::Resize(Resize { reason: clean(&f.reason), ..f.clone() }));
+            }
+            Fact::Thread(ns, f) => {
+                let (name, refused) = (clean(&f.name), f.refused.as_deref().map(clean));
+                self.own(*ns, Event::Thread(Thread { name, refused, ..f.clone() }));
             }
             Fact::Mmu(ns, f) => self.own(*ns, Event::Mmu(f.clone())),
             Fact::Summary(ns, f) => self.own(*ns, Event::Summary(f.clone())),
@@ -334,10 +348,10 @@ impl Oracle {
             exclusive_access_ns: new.then(|| cut(f.exclusive_access_ns)),
             free_before_bytes: Some(f.free_before_bytes),
             free_after_bytes: Some(f.free_after_bytes),
-            immortal_before_bytes: None,
-            immortal_after_bytes: None,
+            immortal_before_bytes: f.immortal_before_bytes,
+            immortal_after_bytes: f.immortal_after_bytes,
             priority: Some(f.priority),
-            work: work(new, f.weak_cleared, f.finalizer_enqueued, None),
+            work: work(new, &f.work, None),
             detail: Some(SyncDetail {
                 start_ns: f.start_ns,
                 end_ns: f.end_ns,
@@ -353,18 +367,56 @@ impl Oracle {
     }
 }
 
-fn work(new: bool, weak: u64, finalizable: u64, overflow: Option<QueueOverflow>) -> Work {
-    let old_refs = !new && weak > 0;
+/// What the quanta of a heartbeat did in sum.
+fn total(q: &[QuantumFacts]) -> WorkFacts {
+    let sum = |f: fn(&WorkFacts) -> u64| {
+        let exact: u128 = q.iter().map(|q| u128::from(f(&q.work))).sum();
+        u64::try_from(exact).unwrap_or(u64::MAX)
+    };
+    // The last quantum that knew of thresholds.
+    let knew = q.iter().map(|q| &q.work).rfind(|w| w.soft_threshold_max != 0);
+    WorkFacts {
+        soft_cleared: sum(|w| w.soft_cleared),
+        soft_threshold: knew.map_or(0, |w| w.soft_threshold),
+        soft_threshold_max: knew.map_or(0, |w| w.soft_threshold_max),
+        weak_cleared: sum(|w| w.weak_cleared),
+        phantom_cleared: sum(|w| w.phantom_cleared),
+        finalizer_enqueued: sum(|w| w.finalizer_enqueued),
+        references: References {
+            weak_long_cleared: sum(|w| w.references.weak_long_cleared),
+            ephemerons_cleared: sum(|w| w.references.ephemerons_cleared),
+            finalizers_run: sum(|w| w.references.finalizers_run),
+            finalizers_suppressed: sum(|w| w.references.finalizers_suppressed),
+            finalizers_panicked: sum(|w| w.references.finalizers_panicked),
+            finalizer_backlog: q.iter().map(|q| q.work.references.finalizer_backlog).max().unwrap(),
+        },
+    }
+}
+
+/// The 2007 form writes all kinds of references or none; the OpenJ9 form each that is not 0.
+fn work(new: bool, f: &WorkFacts, overflow: Option<QueueOverflow>) -> Work {
+    let any = f.soft_cleared > 0 || f.weak_cleared > 0 || f.phantom_cleared > 0;
+    let written = |count: u64| if new { count > 0 } else { any };
+    let r = &f.references;
+    let own = [
+        r.weak_long_cleared,
+        r.ephemerons_cleared,
+        r.finalizers_run,
+        r.finalizers_suppressed,
+        r.finalizers_panicked,
+        r.finalizer_backlog,
+    ];
     Work {
         class_unload: None,
-        soft: old_refs.then_some(SoftReferences {
-            cleared: Some(0),
-            threshold: Some(0),
-            threshold_max: Some(0),
+        soft: written(f.soft_cleared).then_some(SoftReferences {
+            cleared: Some(f.soft_cleared),
+            threshold: Some(f.soft_threshold),
+            threshold_max: Some(f.soft_threshold_max),
         }),
-        weak_cleared: (weak > 0).then_some(weak),
-        phantom_cleared: old_refs.then_some(0),
-        finalizer_enqueued: (finalizable > 0).then_some(finalizable),
+        weak_cleared: written(f.weak_cleared).then_some(f.weak_cleared),
+        phantom_cleared: written(f.phantom_cleared).then_some(f.phantom_cleared),
+        finalizer_enqueued: (f.finalizer_enqueued > 0).then_some(f.finalizer_enqueued),
         overflow,
+        references: own.iter().any(|n| *n > 0).then(|| r.clone()),
     }
 }
