@@ -322,8 +322,8 @@ impl Driver {
         let overdue = s.config.cycle_interval_ns.is_some_and(|i| since >= i);
         // Regions can run out before bytes do: by size classes, and by threads that each hold some. Not at once after a
         // cycle that could not help.
-        let scarce = s.space.free_regions() <= s.low_regions
-            && s.allocated_since_cycle() >= s.space.heap_bytes() / 16;
+        let scarce =
+            s.space.free_regions() <= s.low_regions && s.allocated_since_cycle() >= s.space.heap_bytes() / 16;
         let external = s.external.load(Relaxed).saturating_sub(self.external_at_end);
         let by_size = match s.config.trigger {
             TriggerMode::Paced => CycleReason::Headroom,

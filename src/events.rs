@@ -3,8 +3,8 @@
 //! Recording never allocates, locks or does I/O; when the ring is full the newest event is dropped and counted.
 
 use crate::collector::{CycleCounts, StepName};
-use crate::stats::ReferenceCounts;
 use crate::reason::{CycleReason, DepartureReason, SyncReason};
+use crate::stats::ReferenceCounts;
 use metronome_barrier::Phase;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

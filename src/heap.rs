@@ -245,10 +245,7 @@ impl Heap {
 
     /// Calls `f` with what happens from now on, on the heap's writer thread, until the subscription is dropped. `f` may use
     /// the heap, but holds up the log and other listeners while it runs; a panic is caught and counted.
-    pub fn subscribe(
-        &self,
-        f: impl FnMut(&crate::Notification) + Send + 'static,
-    ) -> crate::Subscription {
+    pub fn subscribe(&self, f: impl FnMut(&crate::Notification) + Send + 'static) -> crate::Subscription {
         self.owner.reporter.subscribe(Box::new(f))
     }
 

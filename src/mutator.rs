@@ -291,7 +291,7 @@ impl<'h> Mutator<'h> {
         let mut out = self.climb(bytes, deadline, &enough);
         self.start_running();
         if out.is_err()
-            && let Some(ask) = s.before_failure.get()
+            && let Some(ask) = s.before_failure.get().cloned()
         {
             // The program's code: outside the heap, and once.
             let shortage = Shortage { requested_bytes: bytes, free_bytes: s.space.free_bytes() };
@@ -299,9 +299,9 @@ impl<'h> Mutator<'h> {
             let s = self.shared();
             self.stop_running();
             if again {
-                out = self.wait_through(s.request_cycle(), s.clock.now().saturating_add(s.config.memory_wait_ns), &|| {
-                    s.space.free_bytes() >= bytes && s.space.free_regions() > 0
-                });
+                let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
+                let enough = || s.space.free_bytes() >= bytes && s.space.free_regions() > 0;
+                out = self.wait_through(s.request_cycle(), deadline, &enough);
             }
             self.start_running();
         }

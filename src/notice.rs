@@ -117,7 +117,9 @@ impl Notification {
             ($level:ident, $($rest:tt)*) => { tracing::$level!(target: "metronome", $($rest)*) };
         }
         match self {
-            Notification::CycleStart { reason, free_bytes } => tell!(debug, %reason, free_bytes, "cycle start"),
+            Notification::CycleStart { reason, free_bytes } => {
+                tell!(debug, %reason, free_bytes, "cycle start")
+            }
             Notification::CycleEnd { quanta, collector_ns, elapsed_ns, live_bytes, freed_bytes } => tell!(
                 debug,
                 quanta,
@@ -142,8 +144,12 @@ impl Notification {
             Notification::SafepointOverdue { mutator, ms } => tell!(warn, %mutator, ms, "safepoint overdue"),
             Notification::AllocationFailed { count } => tell!(warn, count, "allocations failed"),
             Notification::FinalizerBacklog { waiting } => tell!(warn, waiting, "finalizers wait"),
-            Notification::FinalizerStuck { type_name, ms } => tell!(warn, type_name, ms, "a finalizer does not end"),
-            Notification::FinalizerPanicked { count } => tell!(warn, count, "finalizers or callbacks panicked"),
+            Notification::FinalizerStuck { type_name, ms } => {
+                tell!(warn, type_name, ms, "a finalizer does not end")
+            }
+            Notification::FinalizerPanicked { count } => {
+                tell!(warn, count, "finalizers or callbacks panicked")
+            }
             Notification::LowMemory { text } => tell!(warn, %text, "the system is low on memory"),
             Notification::Resized { from_bytes, to_bytes, returned_bytes, reason } => {
                 tell!(info, from_bytes, to_bytes, returned_bytes, reason, "heap resized");

@@ -137,7 +137,13 @@ impl Reporter {
             longest_stop_ns: 0,
             priority: u64::from(c.gc_priority),
         };
-        Ok(Arc::new(Reporter { shared, start_ns, state: Mutex::new(state), quit: Condvar::new(), listeners: Listeners::default() }))
+        Ok(Arc::new(Reporter {
+            shared,
+            start_ns,
+            state: Mutex::new(state),
+            quit: Condvar::new(),
+            listeners: Listeners::default(),
+        }))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -375,8 +381,7 @@ impl Reporter {
             Event::TriggerEnd { ns } => state.write(|log| log.trigger_end(ns)),
             Event::CycleStart { ns, reason, free_bytes } => {
                 state.notice(Notification::CycleStart { reason, free_bytes });
-                let facts =
-                    CycleStartFacts { heap_free_bytes: free_bytes, reason: Some(reason.model()) };
+                let facts = CycleStartFacts { heap_free_bytes: free_bytes, reason: Some(reason.model()) };
                 state.write(|log| log.cycle_start(ns, &facts));
             }
             Event::CycleEnd(end) => state.cycle_end(&end),
@@ -466,11 +471,16 @@ impl Reporter {
                     from_bytes,
                     to_bytes,
                     reason: "headroom".into(),
-                    total_bytes: Some(self.shared.space.resident_bytes()),
-                    limit_bytes: Some(self.shared.space.max_bytes()),
+                    //MERGE total_bytes: Some(self.shared.space.resident_bytes()),
+                    //MERGE limit_bytes: Some(self.shared.space.max_bytes()),
                     ..model::Resize::default()
                 };
-                state.notice(Notification::Resized { from_bytes, to_bytes, returned_bytes: 0, reason: "headroom" });
+                state.notice(Notification::Resized {
+                    from_bytes,
+                    to_bytes,
+                    returned_bytes: 0,
+                    reason: "headroom",
+                });
                 state.write(|log| log.resize(ns, &facts));
             }
             Event::AllocationFailed { ns, count, total } => {
@@ -558,7 +568,8 @@ impl State {
         } else if counts.backlog > limit {
             self.watch.backlog_told = true;
             self.notice(Notification::FinalizerBacklog { waiting: counts.backlog });
-            let text = format!("finalizer backlog: {} objects wait (finalizer-backlog is {limit})", counts.backlog);
+            let text =
+                format!("finalizer backlog: {} objects wait (finalizer-backlog is {limit})", counts.backlog);
             self.write(|log| log.note(now, &model::Note { text }));
         }
         let panicked = counts.panicked - std::mem::replace(&mut self.watch.panicked_told, counts.panicked);

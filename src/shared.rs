@@ -14,8 +14,8 @@
 
 use crate::config::Config;
 use crate::death::Deaths;
-use crate::error::BeforeFailure;
 use crate::ephemeron::Ephemerons;
+use crate::error::BeforeFailure;
 use crate::finalize::Finalizers;
 use crate::gate::{Gate, Spin};
 use crate::hooks::fault;

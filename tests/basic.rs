@@ -36,11 +36,11 @@ fn a_rooted_list_survives_and_garbage_does_not() {
             let _garbage = list(m, 10_000);
             m.safepoint();
         }
-        assert!(m.collect());
+        m.collect(metronome_gc::Collect::Cycle).unwrap();
         assert_eq!(sum(m, root.get(m)), 10_000 * 9_999 / 2);
         drop(root);
-        assert!(m.collect());
-        assert!(m.collect());
+        m.collect(metronome_gc::Collect::Cycle).unwrap();
+        m.collect(metronome_gc::Collect::Cycle).unwrap();
     });
     let stats = heap.stats();
     assert!(stats.cycles >= 3);
@@ -65,7 +65,7 @@ fn weak_globals_and_drop_glue() {
     let other = global.clone();
     drop(global);
     heap.enter(|m| {
-        assert!(m.collect());
+        m.collect(metronome_gc::Collect::Cycle).unwrap();
         assert!(weak.upgrade(m).is_none());
         assert_eq!(&**other.get(m), "kept");
     });
@@ -86,7 +86,7 @@ fn large_arrays() {
             slots.store(m, i, m.alloc(NodeInit { value: i as u64, next: None }).unwrap());
         }
         let slots = Root::new(m, slots);
-        assert!(m.collect());
+        m.collect(metronome_gc::Collect::Cycle).unwrap();
         let v = root.get(m);
         assert_eq!(v.len(), 5_000_000);
         assert!(v.iter().enumerate().all(|(i, &x)| x == i as u32));

@@ -352,8 +352,7 @@ impl Pacer {
     /// The heap has grown or shrunk to `heap_bytes` (at least 1).
     pub fn set_heap_bytes(&mut self, heap_bytes: u64) {
         self.config.heap_bytes = heap_bytes.max(1);
-        self.usable_bytes =
-            usable_bytes(self.config.heap_bytes, self.config.fragmentation_percent * 10_000);
+        self.usable_bytes = usable_bytes(self.config.heap_bytes, self.config.fragmentation_percent * 10_000);
         self.predict();
     }
 

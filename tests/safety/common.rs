@@ -71,7 +71,7 @@ pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
 
 /// A whole cycle. One call waits at most `memory-wait`, which a slow machine may need several times.
 pub(crate) fn collect(m: &mut Mutator<'_>) {
-    assert!((0..100).any(|_| m.collect()), "the cycle does not end");
+    assert!((0..100).any(|_| m.collect(metronome_gc::Collect::Cycle).is_ok()), "the cycle does not end");
 }
 
 /// Two cycles, after which everything that was dead before has been found.

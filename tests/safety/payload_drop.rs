@@ -75,7 +75,7 @@ fn collects_its_heap() {
     heap.enter(|m| {
         let (h, count) = (heap.clone(), count.clone());
         m.alloc(on_drop(move || {
-            assert!(h.enter(|m| m.collect()));
+            h.enter(|m| m.collect(metronome_gc::Collect::Cycle)).unwrap();
             h.request_cycle();
             count.one();
         }))

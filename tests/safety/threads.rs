@@ -110,7 +110,7 @@ fn the_reaper_has_its_place() {
                 while !done.load(Relaxed) {
                     let _ = heap.try_enter(|m| {
                         discard(m.alloc(Payload(String::from("glue"))).unwrap());
-                        m.collect()
+                        m.collect(metronome_gc::Collect::Cycle).is_ok()
                     });
                     std::thread::yield_now();
                 }

@@ -358,7 +358,7 @@ mod tests {
             for i in 0..5_000 {
                 assert!(w.step(env, m, tally).unwrap());
                 if i % 500 == 0 {
-                    assert!(m.collect() && w.look(m, tally));
+                    assert!(m.collect(metronome_gc::Collect::Cycle).is_ok() && w.look(m, tally));
                 }
             }
             w.compare_all(m, tally);

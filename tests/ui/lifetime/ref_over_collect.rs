@@ -7,7 +7,7 @@ fn main() {
     let heap = Heap::builder().build().unwrap();
     heap.enter(|m| {
         let object = m.alloc(Payload(1_u32)).unwrap();
-        m.collect();
+        m.collect(metronome_gc::Collect::Cycle).is_ok();
         println!("{}", object.0);
     });
     heap.enter(|m| {

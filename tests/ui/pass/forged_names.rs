@@ -38,7 +38,7 @@ fn main() {
             Root::new(m, m.alloc(NodeInit { one: Some(a), two: [Some(b), Some(c)] }).unwrap())
         };
         for _ in 0..3 {
-            assert!(m.collect());
+            m.collect(metronome_gc::Collect::Cycle).unwrap();
             for i in 0..10_000 {
                 let _ = m.alloc(Payload(i.to_string()));
                 m.safepoint();

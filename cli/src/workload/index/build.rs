@@ -314,7 +314,7 @@ mod tests {
             for (i, text) in texts.iter().enumerate() {
                 assert!(document(&env, m, &segment, i as u32, text.as_bytes(), &|| false).unwrap());
                 if i % 1000 == 0 {
-                    assert!(m.collect());
+                    m.collect(metronome_gc::Collect::Cycle).unwrap();
                 }
             }
             assert_eq!(checksum(m, &segment), oracle.checksum(0));
