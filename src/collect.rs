@@ -104,7 +104,7 @@ pub(crate) fn collect(s: &Shared, mode: Collect) -> Result<Collected, CollectErr
     };
     wait(s, target)?;
     let returned_bytes = if mode == Collect::Trim {
-        0 /*MERGE s.trim_all("explicit")*/
+        s.trim_all("explicit")
     } else {
         0
     };

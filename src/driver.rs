@@ -90,6 +90,8 @@ pub(crate) struct Driver {
     /// Free bytes when the last cycle ended, for the soft references' age.
     free_at_end: u64,
     headroom_told: bool,
+    /// Size of the heap that the pacer knows.
+    heap_bytes: u64,
     due_ns: u64,
     /// Part of a quantum kept for its last step and for waking the mutators, learned within bounds.
     margin_ns: u64,
@@ -128,7 +130,7 @@ impl Driver {
         };
         let scheduler = Scheduler::new(policy).expect("Config::validate checked the policy");
         let pacer = Pacer::new(pacing).expect("Config::validate checked the pacing");
-        let queue = (shared.space.regions() as usize * 16).clamp(1 << 10, 1 << 16);
+        let queue = (shared.space.max_regions() as usize * 16).clamp(1 << 10, 1 << 16);
         let mut collector = Collector::new(Arc::clone(&shared), queue);
         collector.verify = verify;
         let now = shared.clock.now();
@@ -150,6 +152,7 @@ impl Driver {
             external_at_end: 0,
             free_at_end: shared.space.free_bytes(),
             headroom_told: false,
+            heap_bytes: shared.space.heap_bytes(),
             due_ns: now,
             margin_ns: margin,
             held: None,
@@ -198,10 +201,14 @@ impl Driver {
             self.events.emit(Event::ClockStep { ns: now });
         }
         self.last_now_ns = now;
+        self.follow_size(now);
         self.sample_allocation(now);
         // Relaxed: a hint; whoever waits has woken, or will wake, this thread.
         // Those who have not yet noticed that there is memory again are no reason to hurry.
-        let short = self.shared.space.free_regions() <= self.shared.low_regions;
+        let short = self.shared.space.free_regions() <= self.shared.low_regions();
+        if short {
+            self.grow_when_short();
+        }
         let waiting = short && self.shared.waiting_for_memory.load(Relaxed) > 0;
         let commanded = self.shared.commanded();
         if !self.cycle.open {
@@ -275,6 +282,43 @@ impl Driver {
         }
     }
 
+    /// The heap has grown or shrunk: paces for its new size.
+    fn follow_size(&mut self, now: u64) {
+        let to_bytes = self.shared.space.heap_bytes();
+        let from_bytes = std::mem::replace(&mut self.heap_bytes, to_bytes);
+        if from_bytes == to_bytes {
+            return;
+        }
+        self.pacer.set_heap_bytes(to_bytes);
+        self.publish_trigger();
+        // Who made it shrink tells that too.
+        if to_bytes > from_bytes {
+            self.events.emit(Event::Grown { ns: now, from_bytes, to_bytes });
+        }
+    }
+
+    /// Mutators wait for memory, or soon will: a heap that may grow does so before the target is left.
+    fn grow_when_short(&mut self) {
+        let s = &self.shared;
+        // Relaxed: a hint.
+        if s.waiting_for_memory.load(Relaxed) > 0 && s.grow_on_demand() {
+            s.announce_memory();
+        }
+    }
+
+    /// A heap that may grow becomes as large as the contract asks for, and a quarter more. Not in a quantum; O(1).
+    fn grow_to_contract(&mut self) {
+        let s = &self.shared;
+        let needed = self.pacer.heap_needed();
+        let wanted = needed.saturating_add(needed / 4);
+        // Relaxed: a hint for the memory thread.
+        s.needed_bytes.store(wanted, Relaxed);
+        if wanted > s.space.heap_bytes() && s.space.limit_regions() < s.space.max_regions() {
+            let regions = u32::try_from(wanted >> metronome_arraylet::REGION_SHIFT).unwrap_or(u32::MAX);
+            s.grow_regions(regions.saturating_add(1).min(s.space.max_regions()));
+        }
+    }
+
     fn sample_allocation(&mut self, now: u64) {
         let allocated = self.shared.space.allocated_bytes();
         let (at, before) = self.sample;
@@ -323,7 +367,7 @@ impl Driver {
         // Regions can run out before bytes do: by size classes, and by threads that each hold some. Not at once after a
         // cycle that could not help.
         let scarce =
-            s.space.free_regions() <= s.low_regions && s.allocated_since_cycle() >= s.space.heap_bytes() / 16;
+            s.space.free_regions() <= s.low_regions() && s.allocated_since_cycle() >= s.space.heap_bytes() / 16;
         let external = s.external.load(Relaxed).saturating_sub(self.external_at_end);
         let by_size = match s.config.trigger {
             TriggerMode::Paced => CycleReason::Headroom,
@@ -331,12 +375,12 @@ impl Driver {
         };
         let failed = || s.space.free_regions() == 0 && used > 0 && self.failed_now();
         let reasons = [
+            (s.low_memory.load(Relaxed), CycleReason::LowMemory),
             (requested || commanded, CycleReason::Explicit),
             (full, by_size),
             (scarce, CycleReason::Regions),
             (overdue, CycleReason::Interval),
             (external > s.config.effective_external_memory(), CycleReason::ExternalMemory),
-            (s.low_memory.load(Relaxed), CycleReason::LowMemory),
             (failed(), CycleReason::OutOfMemory),
         ];
         let reason = reasons.into_iter().find_map(|(is, reason)| is.then_some(reason))?;
@@ -401,8 +445,9 @@ impl Driver {
             _ if hurry.is_some() => window,
             Exhaustion::Synchronous => base,
             Exhaustion::Degrade => {
-                let heap = s.space.heap_bytes();
-                let headroom = s.space.free_bytes();
+                // What the heap may still grow by is room too.
+                let heap = s.space.max_bytes();
+                let headroom = heap.saturating_sub(s.space.used_bytes());
                 let predicted = self.pacer.prediction().collector_ns.min(self.last_collector_ns);
                 // A prediction that was passed is worth a tenth of itself.
                 let remaining = predicted.saturating_sub(self.cycle.collector_ns).max(predicted / 10);
@@ -659,6 +704,7 @@ impl Driver {
         // What was predicted when the cycle began; samples have changed the prediction since.
         let predicted = self.pacer.last_cycle().and_then(|report| report.predicted);
         self.cycle.open = false;
+        self.grow_to_contract();
         self.publish_trigger();
         self.free_at_end = s.space.free_bytes();
         // Relaxed, here and below: reports, hints.

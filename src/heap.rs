@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use crate::stats::Stats;
 use crate::sync::futex_wake;
 use metronome_alarm::{Alarm, AlarmConfig, Clock, affinity, priority, set_timer_slack};
-use metronome_arraylet::{OsOptions, Space};
+use metronome_arraylet::{OsOptions, Space, SpaceOptions};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -104,7 +104,12 @@ struct Owner {
 pub(crate) fn build_shared(config: Config, clock: Clock) -> Result<(Shared, Vec<String>), BuildError> {
     let options =
         OsOptions { prefault: config.prefault, lock: config.lock_memory, huge_pages: config.huge_pages };
-    let (space, refused) = Space::new(config.heap, options).map_err(BuildError::Memory)?;
+    let options = SpaceOptions {
+        max_bytes: config.heap,
+        initial_bytes: config.effective_initial_heap(),
+        os: options,
+    };
+    let (space, refused) = Space::new(options).map_err(BuildError::Memory)?;
     Ok((Shared::new(config, clock, space), refused))
 }
 
@@ -150,6 +155,17 @@ impl Heap {
         let (ready, attached) = std::sync::mpsc::channel();
         closing.threads.push(spawn(FINALIZER, "finalizer", move || crate::finalize::run(&s, ready))?);
         let _ = attached.recv();
+        if crate::memory::is_needed(&shared) {
+            let (watcher, refused) = crate::memory::watcher(&shared);
+            refusals.extend(refused);
+            if let Some(w) = &watcher {
+                let _ = shared.memory_waker.set(w.waker());
+            }
+            let s = Arc::clone(&shared);
+            closing
+                .threads
+                .push(spawn("metronome-mem", "memory", move || crate::memory::run(&s, watcher))?);
+        }
         let r = Arc::clone(&reporter);
         closing.threads.push(spawn("metronome-log", "writer", move || r.run())?);
 
@@ -166,7 +182,7 @@ impl Heap {
                 // Relaxed: hints from the collector, which decides by its own ledger.
                 let due = s.wants_ticks.load(Relaxed) && tick.now_ns >= s.next_start_ns.load(Relaxed);
                 let full = s.space.used_bytes() > s.trigger_bytes.load(Relaxed);
-                if due || full || s.space.free_regions() <= s.low_regions {
+                if due || full || s.space.free_regions() <= s.low_regions() {
                     s.wake_collector();
                 }
             },
@@ -371,6 +387,7 @@ fn signal_shutdown(s: &Shared) {
     s.reap_seq.fetch_add(1, Release);
     futex_wake(&s.reap_seq, 1);
     s.finalizers.wake();
+    s.wake_memory();
 }
 
 /// How long closing waits for a last stop.

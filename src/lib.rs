@@ -38,6 +38,7 @@ mod hooks;
 mod log_sink;
 #[allow(unsafe_code)]
 mod mark;
+mod memory;
 mod meter;
 #[allow(unsafe_code)]
 mod mutator;

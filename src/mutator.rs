@@ -428,6 +428,11 @@ impl<'h> Mutator<'h> {
         if let Some(c) = self.with_local(|l| l.cursors.refill(&s.space, cursor, s.colour())) {
             return Ok(c);
         }
+        if s.grow_on_demand()
+            && let Some(c) = self.with_local(|l| l.cursors.refill(&s.space, cursor, s.colour()))
+        {
+            return Ok(c);
+        }
         self.refill_late(cursor, size)
     }
 
@@ -529,7 +534,7 @@ impl<'h> Mutator<'h> {
         let too_large = || AllocError::too_large(s, (len as u64).saturating_mul(size_of::<E>() as u64));
         let shape = ArrayShape::new(size_of::<E>(), align_of::<E>(), len).ok_or_else(too_large)?;
         let leaves = shape.full_leaves + shape.index_leaves();
-        if (leaves * LEAF_BYTES) as u64 > s.space.heap_bytes() {
+        if (leaves * LEAF_BYTES) as u64 > s.space.max_bytes() {
             return Err(too_large());
         }
         let class = if align_of::<E>() <= 8 {

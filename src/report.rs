@@ -8,7 +8,7 @@ use crate::error::BuildError;
 use crate::events::{CycleEnd, Drain, Event, Quantum};
 use crate::log_sink::LogSink;
 use crate::notice::{Listeners, Notification, Subscription};
-use crate::shared::Shared;
+use crate::shared::{Shared, Told};
 use crate::stats::{Distribution, FinalizerCounts, Mmu, Predicted, ReferenceCounts, Stats};
 use hdrhistogram::Histogram;
 use metronome_alarm::AlarmSummary;
@@ -179,11 +179,11 @@ impl Reporter {
         let memory = u64::try_from(pages).ok().zip(u64::try_from(page).ok()).map(|(a, b)| a * b);
         model::Initialized {
             policy: Some("-Xgcpolicy:metronome".into()),
-            heap_max_bytes: Some(self.shared.space.heap_bytes()),
+            heap_max_bytes: Some(self.shared.space.max_bytes()),
             heap_initial_bytes: Some(self.shared.space.heap_bytes()),
             gc_threads: Some(1),
             region_bytes: Some(metronome_arraylet::REGION_BYTES as u64),
-            region_count: Some(u64::from(self.shared.space.regions())),
+            region_count: Some(u64::from(self.shared.space.max_regions())),
             leaf_bytes: Some(metronome_arraylet::LEAF_BYTES as u64),
             beat_ns: Some(c.beat_ns),
             window_ns: Some(c.window_ns),
@@ -210,6 +210,9 @@ impl Reporter {
             let ended = self.shared.shutdown.load(Relaxed) && self.shared.collector_done.load(Acquire) != 0;
             let mut state = self.lock();
             self.drain(&mut state);
+            for (ns, told) in self.shared.take_outbox() {
+                state.told(&self.shared, ns, told);
+            }
             state.watch_finalizers(&self.shared, self.shared.clock.now());
             if ended {
                 self.finish(&mut state);
@@ -331,6 +334,8 @@ impl Reporter {
         out.allocated_bytes = s.space.allocated_bytes();
         out.used_bytes = s.space.used_bytes();
         out.heap_bytes = s.space.heap_bytes();
+        out.max_heap_bytes = s.space.max_bytes();
+        out.resident_bytes = s.space.resident_bytes();
         // Relaxed: counters.
         out.finalizers = FinalizerCounts { stuck: out.finalizers.stuck, ..s.finalizers.counts(s) };
         out.external_bytes = s.external.load(Relaxed);
@@ -471,8 +476,8 @@ impl Reporter {
                     from_bytes,
                     to_bytes,
                     reason: "headroom".into(),
-                    //MERGE total_bytes: Some(self.shared.space.resident_bytes()),
-                    //MERGE limit_bytes: Some(self.shared.space.max_bytes()),
+                    total_bytes: Some(self.shared.space.resident_bytes()),
+                    limit_bytes: Some(self.shared.space.max_bytes()),
                     ..model::Resize::default()
                 };
                 state.notice(Notification::Resized {
@@ -556,6 +561,42 @@ impl State {
                 finalizers_panicked: now.panicked - before.panicked,
                 finalizer_backlog: now.backlog,
             },
+        }
+    }
+
+    /// What ordinary threads have told.
+    fn told(&mut self, s: &Shared, ns: u64, told: Told) {
+        match told {
+            Told::Note(text) => {
+                tracing::warn!(target: "metronome", "{text}");
+                self.write(|log| log.note(ns, &model::Note { text }));
+            }
+            Told::Notification(n) => {
+                match &n {
+                    Notification::Resized { from_bytes, to_bytes, returned_bytes, reason } => {
+                        let facts = model::Resize {
+                            direction: match to_bytes.cmp(from_bytes) {
+                                std::cmp::Ordering::Less => model::ResizeDirection::Shrink,
+                                std::cmp::Ordering::Equal => model::ResizeDirection::Trim,
+                                std::cmp::Ordering::Greater => model::ResizeDirection::Grow,
+                            },
+                            from_bytes: *from_bytes,
+                            to_bytes: *to_bytes,
+                            returned_bytes: *returned_bytes,
+                            reason: (*reason).into(),
+                            total_bytes: Some(s.space.resident_bytes()),
+                            limit_bytes: Some(s.space.max_bytes()),
+                        };
+                        self.write(|log| log.resize(ns, &facts));
+                    }
+                    Notification::LowMemory { text } => {
+                        let text = format!("the system is low on memory: {text}");
+                        self.write(|log| log.note(ns, &model::Note { text }));
+                    }
+                    _ => {}
+                }
+                self.notice(n);
+            }
         }
     }
 

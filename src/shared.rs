@@ -19,6 +19,7 @@ use crate::error::BeforeFailure;
 use crate::finalize::Finalizers;
 use crate::gate::{Gate, Spin};
 use crate::hooks::fault;
+use crate::notice::Notification;
 use crate::reason::SyncReason;
 use crate::sync::futex_wake;
 use crate::table::Table;
@@ -166,6 +167,16 @@ impl Record {
     }
 }
 
+/// What ordinary threads tell the writer.
+#[derive(Debug)]
+pub(crate) enum Told {
+    Notification(Notification),
+    Note(String),
+}
+
+/// Things that wait in the outbox at most; the writer comes by every 50 ms.
+const OUTBOX_MAX: usize = 1024;
+
 /// Totals that the collector keeps beside the event ring. Written by it alone.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
@@ -223,6 +234,15 @@ pub(crate) struct Shared {
     pub(crate) allocated_at_end: AtomicU64,
     /// When the last cycle ended.
     pub(crate) last_cycle_ns: AtomicU64,
+    /// Heap that the contract calls for, and regions that the heap began with.
+    pub(crate) needed_bytes: AtomicU64,
+    pub(crate) initial_regions: u32,
+    /// What the memory thread is asked for: wakes it; a limit in regions (0: nothing).
+    pub(crate) memory_thread_seq: AtomicU32,
+    pub(crate) memory_waker: std::sync::OnceLock<crate::pressure::Waker>,
+    pub(crate) grow_to: AtomicU32,
+    /// What ordinary threads have to tell; emptied by the writer.
+    outbox: Mutex<Vec<(u64, Told)>>,
     /// Asked before the program gets an error for want of memory.
     pub(crate) before_failure: std::sync::OnceLock<BeforeFailure>,
     pub(crate) waiting_for_memory: AtomicU32,
@@ -238,8 +258,6 @@ pub(crate) struct Shared {
     pub(crate) resumed_ns: AtomicU64,
     pub(crate) shutdown: AtomicBool,
     pub(crate) counts: Counts,
-    /// Regions in the pool below which a cycle starts.
-    pub(crate) low_regions: u32,
     /// Stops given up so far.
     pub(crate) stops_cancelled: AtomicU64,
     /// The last `Heap` went away while a thread was inside (the process is exiting): leave the objects alone.
@@ -270,7 +288,6 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(config: Config, clock: Clock, space: Space) -> Shared {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let regions = space.regions();
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Shared {
             // Relaxed: only uniqueness matters.
@@ -307,6 +324,12 @@ impl Shared {
             low_memory: AtomicBool::new(false),
             allocated_at_end: AtomicU64::new(0),
             last_cycle_ns: AtomicU64::new(0),
+            needed_bytes: AtomicU64::new(0),
+            initial_regions: space.limit_regions(),
+            memory_thread_seq: AtomicU32::new(0),
+            memory_waker: std::sync::OnceLock::new(),
+            grow_to: AtomicU32::new(0),
+            outbox: Mutex::new(Vec::new()),
             before_failure: std::sync::OnceLock::new(),
             waiting_for_memory: AtomicU32::new(0),
             waiting_for_cycle: AtomicU32::new(0),
@@ -318,7 +341,6 @@ impl Shared {
             resumed_ns: AtomicU64::new(0),
             shutdown: AtomicBool::new(false),
             counts: Counts::default(),
-            low_regions: (regions / 32).max(2).min(regions / 4),
             stops_cancelled: AtomicU64::new(0),
             abandoned: AtomicBool::new(false),
             collector_done: AtomicU32::new(0),
@@ -494,6 +516,44 @@ impl Shared {
         // Acquire: pairs with the Release in `finish_through`. Relaxed: see there.
         let wanted = self.sync_through.load(Acquire) > self.cycles_done.load(Relaxed);
         wanted.then(|| SyncReason::from_u8(self.sync_reason.load(Relaxed)))
+    }
+
+    /// Free regions at which a cycle starts.
+    pub(crate) fn low_regions(&self) -> u32 {
+        let regions = self.space.limit_regions();
+        (regions / 32).max(2).min(regions / 4)
+    }
+
+    /// Wakes the memory thread, if there is one. Any thread; system calls.
+    pub(crate) fn wake_memory(&self) {
+        // Release: pairs with the Acquire in the thread's loop.
+        self.memory_thread_seq.fetch_add(1, Release);
+        futex_wake(&self.memory_thread_seq, 1);
+        if let Some(waker) = self.memory_waker.get() {
+            waker.wake();
+        }
+    }
+
+    /// Puts something into the outbox. Ordinary threads only: it locks and allocates.
+    pub(crate) fn tell(&self, n: Notification) {
+        self.post(Told::Notification(n));
+    }
+
+    /// The same for a line of text.
+    pub(crate) fn note(&self, text: String) {
+        self.post(Told::Note(text));
+    }
+
+    fn post(&self, told: Told) {
+        let mut outbox = self.outbox.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if outbox.len() < OUTBOX_MAX {
+            outbox.push((self.clock.now(), told));
+        }
+    }
+
+    /// Empties the outbox. The writer.
+    pub(crate) fn take_outbox(&self) -> Vec<(u64, Told)> {
+        std::mem::take(&mut *self.outbox.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
     /// Bytes allocated since the last cycle ended.

@@ -164,8 +164,12 @@ pub struct Stats {
     pub live_bytes: u64,
     /// Bytes in use now.
     pub used_bytes: u64,
-    /// Size of the heap.
+    /// Size of the heap now.
     pub heap_bytes: u64,
+    /// Size up to which it may grow.
+    pub max_heap_bytes: u64,
+    /// What the heap's regions hold of the system's memory.
+    pub resident_bytes: u64,
     /// Objects whose drop glue has run.
     pub reaped: u64,
     /// Drop glue that panicked.
