@@ -32,6 +32,7 @@ mod meter;
 #[allow(unsafe_code)]
 mod mutator;
 mod notice;
+pub mod pressure;
 #[allow(unsafe_code)]
 mod reaper;
 #[allow(unsafe_code)]
