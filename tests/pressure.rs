@@ -1,19 +1,18 @@
 //! The watcher of low memory on forged trees of `/proc` and control groups, with the kernel's real eventfds, inotify
-//! and triggers. What this machine does not have is printed as skipped.
+//! and triggers; `real` looks at this machine's own files. What it does not have is printed as skipped.
+
+#[path = "pressure/real.rs"]
+mod real;
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use metronome_gc::pressure::cgroup::MemoryEvents;
 use metronome_gc::pressure::psi::Trigger;
-use metronome_gc::pressure::{
-    Absence, Cause, Method, Options, Source, SourceReport, State, Wake, Waker, Watcher,
-};
+use metronome_gc::pressure::{Absence, Cause, Method, Options, Source, State, Wake, Waker, Watcher};
 
 /// Long enough never to be waited for in full unless the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -349,83 +348,4 @@ fn levels_are_switched_off_by_zero() {
     let states: Vec<_> = watcher.sources()[4..].iter().map(|report| &report.state).collect();
     assert_eq!(states, [&absent(Absence::SwitchedOff); 2]);
     assert_eq!(watcher.wait(Some(Duration::ZERO)), Wake::default());
-}
-
-/// Whether the kernel takes this trigger from this process.
-fn takes(file: &Path, text: &str) -> bool {
-    let opened = fs::OpenOptions::new().read(true).write(true).open(file);
-    opened.and_then(|mut file| file.write_all(text.as_bytes())).is_ok()
-}
-
-/// Compares the trigger that a watcher placed in the real file with what the kernel takes from this process directly.
-fn check_the_real_trigger() {
-    let mut watcher = Watcher::new(Options::default()).unwrap();
-    for report in watcher.sources() {
-        println!("{report}");
-    }
-    let [group, system] = [&watcher.sources()[0], &watcher.sources()[1]];
-    let used: &SourceReport = if group.is_watched() { group } else { system };
-    let file = used.file.clone().expect("the place of the system's file is known");
-    let read = fs::read_to_string(&file);
-    if read.is_err() {
-        println!("skipped: {} cannot be read here ({used})", file.display());
-        assert!(!used.is_watched());
-        return;
-    }
-    let expected = match (takes(&file, "some 150000 1000000\n"), takes(&file, "some 300000 2000000\n")) {
-        (true, _) => Some((1, false)),
-        (false, true) => Some((2, true)),
-        (false, false) => None,
-    };
-    let placed = match &used.state {
-        State::Watched(Method::Trigger { trigger, unprivileged }) => {
-            Some((trigger.window.as_secs(), *unprivileged))
-        }
-        State::Absent(why) => {
-            println!("skipped: no trigger here: {why}");
-            None
-        }
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(placed, expected, "{used}");
-    // The real files can be polled: the waker ends the wait, and no file that is lost makes it spin.
-    watcher.waker().wake();
-    assert!(watcher.wait(Some(PATIENCE)).woken);
-    assert!(watcher.sources().iter().all(|report| report.state != absent(Absence::Lost)));
-}
-
-#[test]
-fn the_real_files_of_this_machine() {
-    check_the_real_trigger();
-}
-
-#[test]
-fn the_real_files_without_privilege() {
-    const CHILD: &str = "METRONOME_TEST_UNPRIVILEGED";
-    const NOBODY: u32 = 65_534;
-    if std::env::var_os(CHILD).is_some() {
-        check_the_real_trigger();
-        return;
-    }
-    // SAFETY: no arguments, no effect.
-    if unsafe { libc::geteuid() } != 0 {
-        println!("skipped: only root can give up its privileges (then the other test is the one without)");
-        return;
-    }
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "the_real_files_without_privilege", "--nocapture"])
-        .env(CHILD, "1")
-        .current_dir("/")
-        .gid(NOBODY)
-        .uid(NOBODY)
-        .output();
-    let output = match child {
-        Ok(output) => output,
-        Err(error) => {
-            println!("skipped: cannot run this test as nobody: {error}");
-            return;
-        }
-    };
-    println!("{}", String::from_utf8_lossy(&output.stdout));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

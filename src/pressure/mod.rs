@@ -49,12 +49,12 @@
 pub mod cgroup;
 mod events;
 mod files;
-mod level;
 mod limit;
 mod limiter;
 pub mod meminfo;
 mod options;
 pub mod psi;
+mod reclaim;
 mod report;
 mod stall;
 mod watcher;

@@ -18,7 +18,7 @@ pub enum Source {
     /// `memory.events` of the process's control group and its ancestors (version 2).
     GroupEvents,
     /// `memory.pressure_level` of the process's control group and its ancestors (version 1).
-    GroupLevel,
+    GroupReclaim,
     /// Use of the control groups against their limits (both versions).
     GroupLimit,
     /// `MemAvailable` of the system.
@@ -31,7 +31,7 @@ impl Source {
         Source::GroupStall,
         Source::SystemStall,
         Source::GroupEvents,
-        Source::GroupLevel,
+        Source::GroupReclaim,
         Source::GroupLimit,
         Source::Available,
     ];
@@ -42,7 +42,7 @@ impl Source {
             Source::GroupStall => "group-stall",
             Source::SystemStall => "system-stall",
             Source::GroupEvents => "group-events",
-            Source::GroupLevel => "group-level",
+            Source::GroupReclaim => "group-reclaim",
             Source::GroupLimit => "group-limit",
             Source::Available => "available",
         }
@@ -179,6 +179,15 @@ impl fmt::Display for Absence {
     }
 }
 
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            State::Watched(method) => method.fmt(f),
+            State::Absent(why) => why.fmt(f),
+        }
+    }
+}
+
 impl fmt::Display for SourceReport {
     /// One line, such as `system-stall: /proc/pressure/memory, trigger at 150ms in 1s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -191,10 +200,7 @@ impl fmt::Display for SourceReport {
                 false => write!(f, "{name}, ")?,
             }
         }
-        match &self.state {
-            State::Watched(method) => write!(f, "{method}"),
-            State::Absent(why) => write!(f, "{why}"),
-        }
+        write!(f, "{}", self.state)
     }
 }
 

@@ -38,8 +38,8 @@ fn sources_in_words() {
     let report = SourceReport::refused(Source::Available, PathBuf::from("/a\nb"), &error);
     assert_eq!(report.to_string(), "available: \"/a\\nb\", no such file");
     let error = std::io::Error::from_raw_os_error(libc::EACCES);
-    let report = SourceReport::refused(Source::GroupLevel, PathBuf::from("/a"), &error);
-    assert!(report.to_string().starts_with("group-level: /a, refused: Permission denied"), "{report}");
+    let report = SourceReport::refused(Source::GroupReclaim, PathBuf::from("/a"), &error);
+    assert!(report.to_string().starts_with("group-reclaim: /a, refused: Permission denied"), "{report}");
 }
 
 #[test]
@@ -71,8 +71,8 @@ fn low_memory_in_words_and_numbers() {
         "3.0 GiB of 100.0 GiB available (available)"
     );
     assert_eq!(
-        said(Source::GroupLevel, Cause::Reclaim { severity: Severity::Critical }, None),
-        "reclaim at critical pressure (group-level); 3.0 GiB available"
+        said(Source::GroupReclaim, Cause::Reclaim { severity: Severity::Critical }, None),
+        "reclaim at critical pressure (group-reclaim); 3.0 GiB available"
     );
     assert_eq!(GroupUse { limit: 5, used: 9 }.free(), 0);
 }

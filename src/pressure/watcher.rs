@@ -16,10 +16,10 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use super::cgroup::{self, Hierarchy};
 use super::events::{self, Events};
 use super::files::{self, Root};
-use super::level::{self, Levels};
 use super::limit::Figures;
 use super::limiter::{Gate, Level};
 use super::options::{Options, WatchError};
+use super::reclaim::{self, Reclaim};
 use super::report::{Absence, Cause, GroupUse, LowMemory, Method, Source, SourceReport, State};
 use super::stall::{self, Stalls};
 
@@ -33,7 +33,7 @@ pub struct Watcher {
     reports: Vec<SourceReport>,
     stalls: Option<Stalls>,
     events: Option<Events>,
-    levels: Option<Levels>,
+    reclaim: Option<Reclaim>,
     figures: Figures,
     limit: Option<Sampled<(GroupUse, PathBuf)>>,
     available: Option<Sampled<(u64, u64)>>,
@@ -108,7 +108,7 @@ enum Part {
     Waker,
     Stalls,
     Events,
-    Levels,
+    Reclaim,
 }
 
 impl Watcher {
@@ -134,7 +134,7 @@ impl Watcher {
 
         let (stalls, [group_stall, system_stall]) = stall::find(&root, &v2, &options);
         let (events, group_events) = events::find(&v2, &options);
-        let (levels, group_level) = level::find(&v1, &options);
+        let (reclaim, group_reclaim) = reclaim::find(&v1, &options);
         let figures = Figures::new(&root, &v2, &v1);
         let group_limit = limit_report(&figures, v2.first().or(v1.first()), &options);
         let available = available_report(&figures, &options);
@@ -143,13 +143,13 @@ impl Watcher {
             start: Instant::now(),
             stalls,
             events,
-            levels,
+            reclaim,
             limit: group_limit.is_watched().then(|| Sampled::new(options.group_percent, &options)),
             available: available.is_watched().then(|| Sampled::new(options.available_percent, &options)),
             figures,
             every: options.sample_every,
             next_sample: Duration::ZERO,
-            reports: vec![group_stall, system_stall, group_events, group_level, group_limit, available],
+            reports: vec![group_stall, system_stall, group_events, group_reclaim, group_limit, available],
         })
     }
 
@@ -197,7 +197,7 @@ impl Watcher {
         let gates = [
             self.stalls.as_ref().map(|s| &s.gate),
             self.events.as_ref().map(|s| &s.gate),
-            self.levels.as_ref().map(|s| &s.gate),
+            self.reclaim.as_ref().map(|s| &s.gate),
             self.limit.as_ref().map(|s| &s.gate),
             self.available.as_ref().map(|s| &s.gate),
         ];
@@ -245,11 +245,11 @@ impl Watcher {
         {
             return Some((Source::GroupEvents, events.path(), Cause::Events { added: events.take() }));
         }
-        if let Some(levels) = &mut self.levels
-            && levels.gate.take(now)
-            && let Some(severity) = levels.take()
+        if let Some(reclaim) = &mut self.reclaim
+            && reclaim.gate.take(now)
+            && let Some(severity) = reclaim.take()
         {
-            return Some((Source::GroupLevel, levels.path.clone(), Cause::Reclaim { severity }));
+            return Some((Source::GroupReclaim, reclaim.path.clone(), Cause::Reclaim { severity }));
         }
         if let Some((group, path)) = self.limit.as_mut().and_then(|limit| limit.take(now)) {
             return Some((Source::GroupLimit, path, Cause::NearLimit { group }));
@@ -282,12 +282,12 @@ impl Watcher {
                 self.lose(Source::GroupEvents);
             }
         }
-        if let Some(levels) = &mut self.levels
-            && of(Part::Levels).next().is_some()
-            && !levels.update()
+        if let Some(reclaim) = &mut self.reclaim
+            && of(Part::Reclaim).next().is_some()
+            && !reclaim.update()
         {
-            self.levels = None;
-            self.lose(Source::GroupLevel);
+            self.reclaim = None;
+            self.lose(Source::GroupReclaim);
         }
     }
 
@@ -308,9 +308,9 @@ impl Watcher {
                 fds.push(PollFd::new(counter.file.as_fd(), PollFlags::POLLPRI));
             }
         }
-        if let Some(levels) = &self.levels {
-            for fd in [&levels.medium, &levels.critical] {
-                parts.push(Part::Levels);
+        if let Some(reclaim) = &self.reclaim {
+            for fd in [&reclaim.medium, &reclaim.critical] {
+                parts.push(Part::Reclaim);
                 fds.push(PollFd::new(fd.as_fd(), PollFlags::POLLIN));
             }
         }

@@ -166,6 +166,29 @@ fn counters_of_the_own_group_and_local_ones_of_its_ancestors() {
 }
 
 #[test]
+fn what_woke_is_silent_once_it_was_looked_at() {
+    let mut files = V2.to_vec();
+    files.push(("cg/box/app/memory.events", "max 0\n"));
+    let tree = Tree::new("silent", &files);
+    let mut w = tree.watcher();
+    let parts = |w: &Watcher| -> Vec<Part> {
+        w.poll_files(Some(Duration::ZERO)).into_iter().map(|(part, _)| part).collect()
+    };
+    assert_eq!(parts(&w), []);
+    w.waker().wake();
+    assert_eq!(parts(&w), [Part::Waker]);
+    if w.sources()[2].state != State::Watched(Method::Changes { inotify: true }) {
+        eprintln!("skipped: {}", w.sources()[2]);
+        return;
+    }
+    (0..100).for_each(|n| tree.put("cg/box/app/memory.events", &format!("max {n}\n")));
+    assert_eq!(parts(&w), [Part::Waker, Part::Events]);
+    let wake = w.wait(None);
+    assert!(wake.woken && wake.low.is_some(), "{wake:?}");
+    assert_eq!(parts(&w), [], "a wait would not sleep");
+}
+
+#[test]
 fn sources_report_one_after_the_other() {
     let mut files = V2.to_vec();
     let full = meminfo(0);
@@ -201,16 +224,16 @@ fn pressure_levels_report_the_worst() {
     let written = |path: &str| std::fs::read_to_string(tree.0.join(path)).unwrap();
     let own = written("cg/box/cgroup.event_control");
     let outer = written("cg/cgroup.event_control");
-    let critical = std::os::fd::AsRawFd::as_raw_fd(&w.levels.as_ref().unwrap().critical);
+    let critical = std::os::fd::AsRawFd::as_raw_fd(&w.reclaim.as_ref().unwrap().critical);
     assert!(own.starts_with(&format!("{critical} ")) && own.ends_with(" critical"), "{own}");
     assert!(outer.starts_with(&format!("{critical} ")) && outer.ends_with(" critical,local"), "{outer}");
 
     let tell = |w: &mut Watcher, severity, now| {
-        let levels = w.levels.as_ref().unwrap();
+        let reclaim = w.reclaim.as_ref().unwrap();
         // As the kernel does: a level's listener also hears of the worse ones.
-        levels.medium.write(1).unwrap();
+        reclaim.medium.write(1).unwrap();
         if severity == super::super::report::Severity::Critical {
-            levels.critical.write(1).unwrap();
+            reclaim.critical.write(1).unwrap();
         }
         w.poll(Some(Duration::ZERO));
         w.examine(now).map(|low| low.cause)
@@ -223,9 +246,9 @@ fn pressure_levels_report_the_worst() {
     // The group is removed, which the kernel signals in the same way.
     std::fs::remove_dir_all(tree.0.join("cg/box")).unwrap();
     assert_eq!(tell(&mut w, Medium, s(9)), None);
-    assert!(w.levels.is_none());
+    assert!(w.reclaim.is_none());
     let state = &w.sources()[3];
-    assert_eq!((state.source, &state.state), (Source::GroupLevel, &State::Absent(Absence::Lost)));
+    assert_eq!((state.source, &state.state), (Source::GroupReclaim, &State::Absent(Absence::Lost)));
 }
 
 #[test]

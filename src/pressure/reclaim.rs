@@ -15,7 +15,7 @@ use super::options::Options;
 use super::report::{Absence, Method, Severity, Source, SourceReport};
 
 #[derive(Debug)]
-pub(super) struct Levels {
+pub(super) struct Reclaim {
     /// All groups share the two.
     pub(super) medium: EventFd,
     pub(super) critical: EventFd,
@@ -26,7 +26,7 @@ pub(super) struct Levels {
     severity: Option<Severity>,
 }
 
-impl Levels {
+impl Reclaim {
     /// Takes what the kernel wrote. Whether the group is still there: its removal is signalled, too.
     pub(super) fn update(&mut self) -> bool {
         if !self.path.exists() {
@@ -48,8 +48,8 @@ impl Levels {
     }
 }
 
-pub(super) fn find(groups: &[PathBuf], options: &Options) -> (Option<Levels>, SourceReport) {
-    const SOURCE: Source = Source::GroupLevel;
+pub(super) fn find(groups: &[PathBuf], options: &Options) -> (Option<Reclaim>, SourceReport) {
+    const SOURCE: Source = Source::GroupReclaim;
     let Some(own) = groups.first() else {
         return (None, SourceReport::absent(SOURCE, None, Absence::NoGroup));
     };
@@ -78,7 +78,7 @@ pub(super) fn find(groups: &[PathBuf], options: &Options) -> (Option<Levels>, So
     let missing = || SourceReport::absent(SOURCE, Some(own.join("memory.pressure_level")), Absence::NoFile);
     let Some(path) = innermost else { return (None, why.unwrap_or_else(missing)) };
     let report = SourceReport::watched(SOURCE, &path, Method::EventFd);
-    (Some(Levels { medium, critical, gate: Gate::new(options.gap), path, severity: None }), report)
+    (Some(Reclaim { medium, critical, gate: Gate::new(options.gap), path, severity: None }), report)
 }
 
 /// The registration lives until the eventfd is closed.
