@@ -269,7 +269,7 @@ impl GroupUse {
 pub struct LowMemory {
     /// Who says so.
     pub source: Source,
-    /// The file that says so.
+    /// The file that says so; for a limit the folder of the group.
     pub file: PathBuf,
     /// What was said.
     pub cause: Cause,
