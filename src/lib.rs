@@ -43,6 +43,7 @@ mod meter;
 #[allow(unsafe_code)]
 mod mutator;
 mod notice;
+pub mod pressure;
 #[allow(unsafe_code)]
 mod reaper;
 mod reason;

@@ -7,6 +7,7 @@
 mod cgroup;
 mod finding;
 mod host;
+mod low_memory;
 mod parse;
 mod timing;
 
@@ -88,6 +89,7 @@ fn examine(measure: Duration) -> Report {
     findings.extend(measured);
     findings.push(host::steal(before.as_deref(), after.as_deref()));
     findings.extend(host::findings(&files, &limits));
+    findings.push(low_memory::finding("/"));
     Report { findings, lateness }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use metronome_gc::pressure::{Size, meminfo};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::Pid;
@@ -99,17 +100,6 @@ pub(super) fn findings(files: &Files, limits: &Limits) -> Vec<Finding> {
     findings
 }
 
-/// Bytes for people.
-fn size(bytes: u64) -> String {
-    for (unit, shift) in [("GiB", 30), ("MiB", 20), ("KiB", 10)] {
-        if bytes >= 1 << shift {
-            let tenths = (u128::from(bytes) * 10) >> shift;
-            return format!("{}.{} {unit}", tenths / 10, tenths % 10);
-        }
-    }
-    format!("{bytes} bytes")
-}
-
 fn rt_throttling(files: &Files) -> Finding {
     const TOPIC: &str = "rt-throttling";
     let read =
@@ -156,12 +146,12 @@ fn lock_memory(files: &Files, limits: &Limits) -> Finding {
         None => Finding::unknown(TOPIC, "RLIMIT_MEMLOCK"),
         Some(u64::MAX) => Finding::new(TOPIC, Verdict::Ok, "permitted without limit (RLIMIT_MEMLOCK)"),
         Some(limit) if limit >= DEFAULT_HEAP => {
-            Finding::new(TOPIC, Verdict::Ok, format!("permitted up to {} (RLIMIT_MEMLOCK)", size(limit)))
+            Finding::new(TOPIC, Verdict::Ok, format!("permitted up to {} (RLIMIT_MEMLOCK)", Size(limit)))
         }
         Some(limit) => Finding::new(
             TOPIC,
             Verdict::Warn,
-            format!("permitted up to {} (RLIMIT_MEMLOCK), less than the default heap of {}", size(limit), size(DEFAULT_HEAP)),
+            format!("permitted up to {} (RLIMIT_MEMLOCK), less than the default heap of {}", Size(limit), Size(DEFAULT_HEAP)),
         )
         .advise("raise it above the heap (ulimit -l, memlock in limits.conf, LimitMEMLOCK= in systemd) to use lock-memory"),
     }
@@ -261,11 +251,12 @@ fn transparent_huge_pages(files: &Files) -> Finding {
 fn static_huge_pages(files: &Files) -> Finding {
     const TOPIC: &str = "static-huge-pages";
     let Some(text) = files.read("/proc/meminfo") else { return Finding::unknown(TOPIC, "/proc/meminfo") };
-    let count = |key| parse::field(&text, key).and_then(parse::number::<u64>);
+    let count = |key| meminfo::field(&text, key).and_then(parse::number::<u64>);
     let (Some(total), Some(free)) = (count("HugePages_Total"), count("HugePages_Free")) else {
         return Finding::unknown(TOPIC, "HugePages_Total in /proc/meminfo");
     };
-    let page = parse::meminfo_bytes(&text, "Hugepagesize").map_or_else(|| String::from("unknown size"), size);
+    let page = meminfo::bytes(&text, "Hugepagesize")
+        .map_or_else(|| String::from("unknown size"), |bytes| Size(bytes).to_string());
     Finding::new(TOPIC, Verdict::Ok, format!("{free} of {total} free, {page} each"))
 }
 
@@ -277,7 +268,7 @@ fn swap(files: &Files) -> Finding {
     if areas == 0 {
         return Finding::new(TOPIC, Verdict::Ok, "none");
     }
-    Finding::new(TOPIC, Verdict::Warn, format!("{areas} in use as swap, {} in all", size(bytes)))
+    Finding::new(TOPIC, Verdict::Warn, format!("{areas} in use as swap, {} in all", Size(bytes)))
         .advise("swapoff, or keep the heap in memory with lock-memory: a page read from disk costs more than a quantum")
 }
 
@@ -307,26 +298,25 @@ fn cpu_quota(groups: &GroupLimits) -> Finding {
 
 fn memory_limit(files: &Files, groups: &GroupLimits) -> Finding {
     const TOPIC: &str = "memory";
-    let total =
-        files.read("/proc/meminfo").as_deref().and_then(|text| parse::meminfo_bytes(text, "MemTotal"));
+    let total = files.read("/proc/meminfo").as_deref().and_then(|text| meminfo::bytes(text, "MemTotal"));
     let (found, bytes) = match (groups.memory_bytes, total) {
-        (Some(limit), Some(total)) if limit < total => (format!("{} by control group", size(limit)), limit),
-        (Some(limit), None) => (format!("{} by control group", size(limit)), limit),
+        (Some(limit), Some(total)) if limit < total => (format!("{} by control group", Size(limit)), limit),
+        (Some(limit), None) => (format!("{} by control group", Size(limit)), limit),
         (_, Some(total)) => {
             let limit = if groups.memory_seen { "not limited" } else { "limit unknown" };
-            (format!("{} in all, {limit} by control group", size(total)), total)
+            (format!("{} in all, {limit} by control group", Size(total)), total)
         }
         (None, None) => return Finding::unknown(TOPIC, "/proc/meminfo"),
     };
     if bytes < DEFAULT_HEAP {
         return Finding::new(TOPIC, Verdict::Bad, found).advise(format!(
             "set heap below it: the default of {} would end the process when it fills",
-            size(DEFAULT_HEAP)
+            Size(DEFAULT_HEAP)
         ));
     }
     if bytes < DEFAULT_HEAP * 2 {
         return Finding::new(TOPIC, Verdict::Warn, found)
-            .advise(format!("mind that the default heap of {} is more than half of it", size(DEFAULT_HEAP)));
+            .advise(format!("mind that the default heap of {} is more than half of it", Size(DEFAULT_HEAP)));
     }
     Finding::new(TOPIC, Verdict::Ok, found)
 }
@@ -339,7 +329,7 @@ fn address_space(limits: &Limits) -> Finding {
         None => Finding::unknown(TOPIC, "RLIMIT_AS"),
         Some(u64::MAX) => Finding::new(TOPIC, Verdict::Ok, "not limited"),
         Some(limit) => {
-            let found = format!("limited to {} (RLIMIT_AS)", size(limit));
+            let found = format!("limited to {} (RLIMIT_AS)", Size(limit));
             let remedy =
                 "lift the limit (ulimit -v unlimited): the heap reserves address space up to a power of two";
             match limit {

@@ -174,17 +174,3 @@ fn stolen_time_is_a_share_of_the_time_between() {
     // Going back: nothing stolen, no panic.
     assert_eq!(of(&stat(0, 50), &stat(1000, 40)).verdict, Verdict::Ok);
 }
-
-#[test]
-fn sizes_for_people() {
-    for (bytes, text) in [
-        (1, "1 bytes"),
-        (1024, "1.0 KiB"),
-        (1536, "1.5 KiB"),
-        (256 << 20, "256.0 MiB"),
-        (1 << 41, "2048.0 GiB"),
-    ] {
-        assert_eq!(size(bytes), text);
-    }
-    assert!(size(u64::MAX).ends_with("GiB"));
-}

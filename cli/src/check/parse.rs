@@ -1,5 +1,7 @@
 //! Parsers of kernel text: pure, and never surprised, because the text may come from any kernel or sandbox.
 
+use metronome_gc::pressure::meminfo::field;
+
 /// A whole number alone in a file.
 pub(super) fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
     text.trim().parse().ok()
@@ -32,17 +34,6 @@ pub(super) fn chosen(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once('[')?;
     let (word, _) = rest.split_once(']')?;
     Some(word)
-}
-
-/// The value of `key` in text with lines such as `Key:   value unit`.
-pub(super) fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
-}
-
-/// A size in `/proc/meminfo`, in bytes.
-pub(super) fn meminfo_bytes(text: &str, key: &str) -> Option<u64> {
-    let value = field(text, key)?;
-    number::<u64>(value.strip_suffix("kB")?)?.checked_mul(1024)
 }
 
 /// Whether a capability (by its number) is in a set of `/proc/self/status`.
@@ -111,19 +102,6 @@ mod tests {
         assert_eq!(chosen("[always] madvise never"), Some("always"));
         assert_eq!(chosen("always"), None);
         assert_eq!(chosen("al[ways"), None);
-    }
-
-    const MEMINFO: &str = "MemTotal:       24683652 kB\nMemFree:         1 kB\nHugePages_Total:       4\nHugePages_Free:        3\nHugepagesize:       2048 kB\n";
-
-    #[test]
-    fn meminfo() {
-        assert_eq!(meminfo_bytes(MEMINFO, "MemTotal"), Some(24_683_652 * 1024));
-        assert_eq!(meminfo_bytes(MEMINFO, "Hugepagesize"), Some(2 << 20));
-        assert_eq!(meminfo_bytes(MEMINFO, "HugePages_Total"), None);
-        assert_eq!(field(MEMINFO, "HugePages_Total"), Some("4"));
-        // A key is a whole key.
-        assert_eq!(field(MEMINFO, "Mem"), None);
-        assert_eq!(meminfo_bytes("MemTotal: 99999999999999999 kB", "MemTotal"), None);
     }
 
     #[test]
