@@ -124,7 +124,7 @@ impl Driver {
         };
         let scheduler = Scheduler::new(policy).expect("Config::validate checked the policy");
         let pacer = Pacer::new(pacing).expect("Config::validate checked the pacing");
-        let queue = (shared.space.regions() as usize * 16).clamp(1 << 10, 1 << 16);
+        let queue = (shared.space.max_regions() as usize * 16).clamp(1 << 10, 1 << 16);
         let mut collector = Collector::new(Arc::clone(&shared), queue);
         collector.verify = verify;
         let now = shared.clock.now();

@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use crate::stats::Stats;
 use crate::sync::futex_wake;
 use metronome_alarm::{Alarm, AlarmConfig, Clock, affinity, priority, set_timer_slack};
-use metronome_arraylet::{OsOptions, Space};
+use metronome_arraylet::{OsOptions, Space, SpaceOptions};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -89,9 +89,9 @@ struct Owner {
 
 /// Builds the shared part: used by tests that drive the collector by hand too.
 pub(crate) fn build_shared(config: Config, clock: Clock) -> Result<(Shared, Vec<String>), BuildError> {
-    let options =
-        OsOptions { prefault: config.prefault, lock: config.lock_memory, huge_pages: config.huge_pages };
-    let (space, refused) = Space::new(config.heap, options).map_err(BuildError::Memory)?;
+    let os = OsOptions { prefault: config.prefault, lock: config.lock_memory, huge_pages: config.huge_pages };
+    let options = SpaceOptions { max_bytes: config.heap, initial_bytes: config.heap, os };
+    let (space, refused) = Space::new(options).map_err(BuildError::Memory)?;
     Ok((Shared::new(config, clock, space), refused))
 }
 

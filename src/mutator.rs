@@ -517,7 +517,7 @@ impl<'h> Mutator<'h> {
         let too_large = || AllocError::too_large(s, (len as u64).saturating_mul(size_of::<E>() as u64));
         let shape = ArrayShape::new(size_of::<E>(), align_of::<E>(), len).ok_or_else(too_large)?;
         let leaves = shape.full_leaves + shape.index_leaves();
-        if (leaves * LEAF_BYTES) as u64 > s.space.heap_bytes() {
+        if (leaves * LEAF_BYTES) as u64 > s.space.max_bytes() {
             return Err(too_large());
         }
         let class = if align_of::<E>() <= 8 {

@@ -156,11 +156,11 @@ impl Reporter {
         let memory = u64::try_from(pages).ok().zip(u64::try_from(page).ok()).map(|(a, b)| a * b);
         model::Initialized {
             policy: Some("-Xgcpolicy:metronome".into()),
-            heap_max_bytes: Some(self.shared.space.heap_bytes()),
+            heap_max_bytes: Some(self.shared.space.max_bytes()),
             heap_initial_bytes: Some(self.shared.space.heap_bytes()),
             gc_threads: Some(1),
             region_bytes: Some(metronome_arraylet::REGION_BYTES as u64),
-            region_count: Some(u64::from(self.shared.space.regions())),
+            region_count: Some(u64::from(self.shared.space.max_regions())),
             leaf_bytes: Some(metronome_arraylet::LEAF_BYTES as u64),
             beat_ns: Some(c.beat_ns),
             window_ns: Some(c.window_ns),

@@ -242,7 +242,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(config: Config, clock: Clock, space: Space) -> Shared {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let regions = space.regions();
+        let regions = space.max_regions();
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Shared {
             // Relaxed: only uniqueness matters.
