@@ -103,11 +103,7 @@ pub(crate) fn collect(s: &Shared, mode: Collect) -> Result<Collected, CollectErr
         Collect::Trim => s.finish_through(s.request_cycle(), SyncReason::Trim),
     };
     wait(s, target)?;
-    let returned_bytes = if mode == Collect::Trim {
-        s.trim_all("explicit")
-    } else {
-        0
-    };
+    let returned_bytes = if mode == Collect::Trim { s.trim_all("explicit") } else { 0 };
     let cycles = s.cycles_done.load(Acquire).saturating_sub(before);
     Ok(Collected { cycles, skipped: false, returned_bytes })
 }

@@ -314,7 +314,7 @@ impl Driver {
         // Relaxed: a hint for the memory thread.
         s.needed_bytes.store(wanted, Relaxed);
         if wanted > s.space.heap_bytes() && s.space.limit_regions() < s.space.max_regions() {
-            let regions = u32::try_from(wanted >> metronome_arraylet::REGION_SHIFT).unwrap_or(u32::MAX);
+            let regions = u32::try_from(wanted / metronome_arraylet::REGION_BYTES as u64).unwrap_or(u32::MAX);
             s.grow_regions(regions.saturating_add(1).min(s.space.max_regions()));
         }
     }
@@ -366,8 +366,8 @@ impl Driver {
         let overdue = s.config.cycle_interval_ns.is_some_and(|i| since >= i);
         // Regions can run out before bytes do: by size classes, and by threads that each hold some. Not at once after a
         // cycle that could not help.
-        let scarce =
-            s.space.free_regions() <= s.low_regions() && s.allocated_since_cycle() >= s.space.heap_bytes() / 16;
+        let scarce = s.space.free_regions() <= s.low_regions()
+            && s.allocated_since_cycle() >= s.space.heap_bytes() / 16;
         let external = s.external.load(Relaxed).saturating_sub(self.external_at_end);
         let by_size = match s.config.trigger {
             TriggerMode::Paced => CycleReason::Headroom,

@@ -36,7 +36,7 @@ impl AllocError {
     }
 
     pub(crate) fn too_large(s: &Shared, requested_bytes: u64) -> AllocError {
-        AllocError::TooLarge { requested_bytes, heap_bytes: s.space.heap_bytes() }
+        AllocError::TooLarge { requested_bytes, heap_bytes: s.space.max_bytes() }
     }
 }
 

@@ -102,13 +102,8 @@ struct Owner {
 
 /// Builds the shared part: used by tests that drive the collector by hand too.
 pub(crate) fn build_shared(config: Config, clock: Clock) -> Result<(Shared, Vec<String>), BuildError> {
-    let options =
-        OsOptions { prefault: config.prefault, lock: config.lock_memory, huge_pages: config.huge_pages };
-    let options = SpaceOptions {
-        max_bytes: config.heap,
-        initial_bytes: config.effective_initial_heap(),
-        os: options,
-    };
+    let os = OsOptions { prefault: config.prefault, lock: config.lock_memory, huge_pages: config.huge_pages };
+    let options = SpaceOptions { max_bytes: config.heap, initial_bytes: config.effective_initial_heap(), os };
     let (space, refused) = Space::new(options).map_err(BuildError::Memory)?;
     Ok((Shared::new(config, clock, space), refused))
 }
@@ -162,9 +157,7 @@ impl Heap {
                 let _ = shared.memory_waker.set(w.waker());
             }
             let s = Arc::clone(&shared);
-            closing
-                .threads
-                .push(spawn("metronome-mem", "memory", move || crate::memory::run(&s, watcher))?);
+            closing.threads.push(spawn("metronome-mem", "memory", move || crate::memory::run(&s, watcher))?);
         }
         let r = Arc::clone(&reporter);
         closing.threads.push(spawn("metronome-log", "writer", move || r.run())?);

@@ -51,6 +51,8 @@ mod reference_queue;
 #[allow(unsafe_code)]
 mod report;
 #[allow(unsafe_code)]
+mod reserve;
+#[allow(unsafe_code)]
 mod shared;
 mod stats;
 #[allow(unsafe_code)]
@@ -86,6 +88,7 @@ pub use mutator::Mutator;
 pub use notice::{Notification, Subscription};
 pub use reason::{CycleReason, DepartureReason, SyncReason};
 pub use reference_queue::ReferenceQueue;
+pub use reserve::Reserved;
 pub use stats::{Distribution, FinalizerCounts, Mmu, Predicted, ReferenceCounts, Stats};
 pub use trace::{Init, Payload, Trace, Tracer};
 pub use verify::Violation;

@@ -64,7 +64,7 @@ impl<'h> Mutator<'h> {
     ///
     /// `f` must not call back into the mutator, poll or run user code.
     #[inline(always)]
-    fn with_local<R>(&self, f: impl FnOnce(&mut Local) -> R) -> R {
+    pub(crate) fn with_local<R>(&self, f: impl FnOnce(&mut Local) -> R) -> R {
         // SAFETY: this thread is the record's owner and is running (INV-STOP-EXCLUSIVE keeps the collector out);
         // `f` does not get at the local state by another way, so the borrow is unique.
         f(unsafe { &mut *self.record().local.get() })
@@ -202,7 +202,11 @@ impl<'h> Mutator<'h> {
     /// Stops running: gives back what it reserves, and counts as stopped from now on.
     pub(crate) fn stop_running(&self) {
         let (s, r) = (self.shared(), self.record());
-        self.with_local(|l| l.cursors.flush(&s.space));
+        self.with_local(|l| {
+            l.cursors.flush(&s.space);
+            // Only of a reservation that was forgotten.
+            l.cursors.end_promise(&s.space);
+        });
         self.note_safepoint();
         r.set_state(MutatorState::Native);
         s.gate.leave_running();
@@ -226,7 +230,7 @@ impl<'h> Mutator<'h> {
         // Relaxed: written by this thread.
         if self.record().starved.load(Relaxed) {
             // The outcome is for the next allocation to find out.
-            let _ = self.wait_for_memory(1);
+            let _ = self.wait_for_memory(1, 1);
         }
     }
 
@@ -254,28 +258,13 @@ impl<'h> Mutator<'h> {
         out
     }
 
-    /// Makes sure that at least `bytes` of the heap are free, waiting for the collector if need be. A safepoint.
-    ///
-    /// It does not set them aside: other mutators may take them first, and small free pieces count.
-    ///
-    /// # Errors
-    /// [`AllocError`] if a whole cycle did not free enough, `memory-wait` is over, or `exhaustion = fail`.
-    pub fn reserve(&mut self, bytes: u64) -> Result<(), AllocError> {
-        self.safepoint();
-        let s = self.shared();
-        if s.space.free_bytes() >= bytes {
-            return Ok(());
-        }
-        self.wait_for_memory(bytes)
-    }
-
-    /// Waits at a safepoint until `bytes` are free or a cycle that began after now has ended.
+    /// Waits at a safepoint until `bytes` and `regions` are free, or the collector has done all it can.
     #[cold]
-    fn wait_for_memory(&mut self, bytes: u64) -> Result<(), AllocError> {
+    pub(crate) fn wait_for_memory(&mut self, bytes: u64, regions: u32) -> Result<(), AllocError> {
         let (s, r) = (self.shared(), self.record());
         // Relaxed: written by this thread only.
         r.starved.store(false, Relaxed);
-        let enough = || s.space.free_bytes() >= bytes && s.space.free_regions() > 0;
+        let enough = || s.space.free_bytes() >= bytes && s.space.free_regions() >= regions;
         if enough() {
             return Ok(());
         }
@@ -300,7 +289,7 @@ impl<'h> Mutator<'h> {
             self.stop_running();
             if again {
                 let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
-                let enough = || s.space.free_bytes() >= bytes && s.space.free_regions() > 0;
+                let enough = || s.space.free_bytes() >= bytes && s.space.free_regions() >= regions;
                 out = self.wait_through(s.request_cycle(), deadline, &enough);
             }
             self.start_running();
@@ -359,7 +348,7 @@ impl<'h> Mutator<'h> {
     }
 
     #[cold]
-    fn out_of_memory(&self, bytes: u64) -> AllocError {
+    pub(crate) fn out_of_memory(&self, bytes: u64) -> AllocError {
         let s = self.shared();
         // Relaxed: a counter.
         s.out_of_memory.fetch_add(1, Relaxed);

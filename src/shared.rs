@@ -288,6 +288,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(config: Config, clock: Clock, space: Space) -> Shared {
         static NEXT: AtomicU64 = AtomicU64::new(1);
+        let initial_regions = space.limit_regions();
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Shared {
             // Relaxed: only uniqueness matters.
@@ -325,7 +326,7 @@ impl Shared {
             allocated_at_end: AtomicU64::new(0),
             last_cycle_ns: AtomicU64::new(0),
             needed_bytes: AtomicU64::new(0),
-            initial_regions: space.limit_regions(),
+            initial_regions,
             memory_thread_seq: AtomicU32::new(0),
             memory_waker: std::sync::OnceLock::new(),
             grow_to: AtomicU32::new(0),

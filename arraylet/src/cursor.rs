@@ -5,14 +5,18 @@
 //! and mark bits in a black run) when the run is taken. So the fast path touches no bitmap; what is left of a
 //! run is unreserved when the cursor is flushed (INV-CURSOR-RUN).
 //!
+//! A *promise* is a number of regions set aside for one mutator: they count as in use, and the mutator alone turns
+//! them into regions of its own, each when it needs one ([`crate::promise`] says how many suffice).
+//!
 //! # Who may touch what
 //! The mutator that owns the `Cursors`, while running. It must flush them before it runs on after the collector
 //! changed the colour of new objects (arming, start of sweep): a run keeps the colour it was taken with.
 
-use crate::class::{CLASSES_ALL, Class};
+use crate::class::{CLASSES_ALL, Class, LEAF_CLASS};
 use crate::region::RegionId;
 use crate::space::{Colour, Space};
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering::Relaxed;
 
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
@@ -32,6 +36,8 @@ pub struct Cursors {
     cursors: [Cursor; 2 * CLASSES_ALL],
     /// Bit i of word i/64: cursor i owns a region.
     active: [u64; 2],
+    /// Regions that are set aside for these cursors.
+    promised: u32,
 }
 
 /// Index of a cursor, a compile-time constant for a type.
@@ -39,9 +45,10 @@ pub struct Cursors {
 pub struct CursorIndex(u8);
 
 impl CursorIndex {
-    /// The cursor for `class`, with or without drop glue.
+    /// The cursor for `class`, with or without drop glue (leaves have none).
     #[must_use]
     pub const fn new(class: Class, drop_glue: bool) -> CursorIndex {
+        debug_assert!(!drop_glue || class.0 != LEAF_CLASS.0, "leaves have no drop glue");
         CursorIndex(class.0 + if drop_glue { CLASSES_ALL as u8 } else { 0 })
     }
 
@@ -52,7 +59,7 @@ impl CursorIndex {
 
 impl Default for Cursors {
     fn default() -> Self {
-        Cursors { cursors: [EMPTY; 2 * CLASSES_ALL], active: [0; 2] }
+        Cursors { cursors: [EMPTY; 2 * CLASSES_ALL], active: [0; 2], promised: 0 }
     }
 }
 
@@ -73,7 +80,7 @@ impl Cursors {
     }
 
     /// Gets a new run, taking a new region if needed, and a cell of it. `None` when the heap has no region for
-    /// it. *Running*. At most two bitmap scans and one region change.
+    /// it; never while a promise lasts. *Running*. At most two bitmap scans and one region change.
     #[cold]
     #[inline(never)]
     pub fn refill(&mut self, space: &Space, index: CursorIndex, colour: Colour) -> Option<NonNull<u8>> {
@@ -94,13 +101,48 @@ impl Cursors {
                 space.release(full);
             }
             // A listed or fresh region has a free cell, so the second round ends the loop.
-            let id = space.take(class, drop_glue)?;
+            let id = space.take(class, drop_glue, &mut self.promised)?;
             self.cursors[i].region = id.0;
             self.active[i / 64] |= 1 << (i % 64);
         }
     }
 
-    /// Gives all regions back, with what is left of their runs. *Running*. Cost: O(classes in use), each at most
+    /// Sets `regions` more free regions aside for these cursors; false, and nothing changes, if the heap has fewer
+    /// within its limit. While the promise lasts no allocation fails: free cells of the class come first (the
+    /// cursor's own, then those of listed regions), then the promise, then the regions left for all.
+    /// [`regions_for_cells`](crate::promise::regions_for_cells) and
+    /// [`regions_for_bytes`](crate::promise::regions_for_bytes) say how many regions suffice for what. *Running*. O(1),
+    /// lock-free.
+    ///
+    /// End it by [`Cursors::end_promise`]: cursors that are dropped without keep the regions for ever.
+    #[must_use]
+    pub fn promise(&mut self, space: &Space, regions: u32) -> bool {
+        let made = space.pool.claim(regions);
+        if made {
+            self.promised += regions;
+            // Relaxed: a counter for the verifier.
+            space.pool.promised.fetch_add(regions, Relaxed);
+        }
+        made
+    }
+
+    /// Gives back what is left of the promise, if any. *Running*. O(1), wait-free.
+    pub fn end_promise(&mut self, space: &Space) {
+        let left = std::mem::take(&mut self.promised);
+        if left > 0 {
+            // Relaxed: as in `promise`.
+            space.pool.promised.fetch_sub(left, Relaxed);
+            space.pool.unclaim(left);
+        }
+    }
+
+    /// Regions that are set aside and not taken yet.
+    #[must_use]
+    pub fn promised(&self) -> u32 {
+        self.promised
+    }
+
+    /// Gives all regions back, with what is left of their runs. A promise stays. *Running*. Cost: O(classes in use), each at most
     /// 64 words.
     pub fn flush(&mut self, space: &Space) {
         for w in 0..2 {

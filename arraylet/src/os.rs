@@ -3,17 +3,28 @@
 //! # Safety
 //! A [`Mapping`] owns its address range until it is dropped; nothing else unmaps any part of it.
 
+use crate::class::REGION_BYTES;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 /// Options for the heap's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OsOptions {
-    /// Touch every page before use, so that no page fault comes later.
+    /// Back the regions within the limit by memory before they are used, so that no page fault comes later.
     pub prefault: bool,
     /// Lock the memory (`mlock`), so that it is never swapped out. Implies `prefault`.
     pub lock: bool,
-    /// Ask for transparent huge pages.
+    /// Ask for transparent huge pages. Without it the heap has none, whatever the system's default: a huge page
+    /// would bring in more memory than was touched, at a time of the system's choice.
     pub huge_pages: bool,
+}
+
+impl OsOptions {
+    /// Whether regions are backed by memory before they are used.
+    #[must_use]
+    pub const fn backs(self) -> bool {
+        self.prefault || self.lock
+    }
 }
 
 /// Why memory could not be had.
@@ -34,10 +45,24 @@ pub enum ReserveError {
         /// Bytes that the system says are available.
         available: u64,
     },
-    /// The heap size is zero or too large to align.
+    /// The system had the memory, and yet did not back the pages.
+    Prefault {
+        /// Bytes asked for.
+        bytes: usize,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The heap size is below one region or too large to align.
     Size {
         /// Bytes asked for.
         bytes: usize,
+    },
+    /// The heap is to begin larger than it may become.
+    Initial {
+        /// Bytes to begin with.
+        initial: u64,
+        /// Largest size.
+        max: u64,
     },
 }
 
@@ -52,14 +77,31 @@ impl std::fmt::Display for ReserveError {
             }
             ReserveError::Unavailable { bytes, available } => write!(
                 f,
-                "a heap of {bytes} bytes cannot be prefaulted or locked: the system has {available} bytes available; choose a smaller heap, or leave prefault and lock-memory off"
+                "{bytes} bytes of heap cannot be prefaulted or locked: the system has {available} bytes available; choose a smaller heap, or leave prefault and lock-memory off"
             ),
-            ReserveError::Size { bytes } => write!(f, "a heap of {bytes} bytes is not possible"),
+            ReserveError::Prefault { bytes, source } => write!(
+                f,
+                "{bytes} bytes of heap cannot be prefaulted: {source}; choose a smaller heap, or leave prefault and lock-memory off"
+            ),
+            ReserveError::Size { bytes } => {
+                write!(f, "a heap of {bytes} bytes is not possible: it has regions of {REGION_BYTES} bytes")
+            }
+            ReserveError::Initial { initial, max } => write!(
+                f,
+                "the heap is to begin with {initial} bytes, more than the {max} bytes it may have at most: lower the initial or raise the maximum size"
+            ),
         }
     }
 }
 
-impl std::error::Error for ReserveError {}
+impl std::error::Error for ReserveError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ReserveError::Map { source, .. } | ReserveError::Prefault { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
 
 /// A private anonymous mapping, zeroed, unmapped on drop.
 #[derive(Debug)]
@@ -77,7 +119,7 @@ impl Mapping {
     /// Maps `bytes` (rounded up to pages) readable and writable, aligned to `align` (a power of two ≥ a page).
     /// Pages are not backed by memory before they are touched.
     pub fn new(bytes: usize, align: usize) -> Result<Mapping, ReserveError> {
-        let page = 4096;
+        let page = page_bytes();
         let bytes =
             bytes.checked_next_multiple_of(page).filter(|&b| b > 0).ok_or(ReserveError::Size { bytes })?;
         let padded = bytes.checked_add(align).ok_or(ReserveError::Size { bytes })?;
@@ -132,40 +174,108 @@ impl Mapping {
         Ok(())
     }
 
-    /// Gives the memory back to the system; the content becomes zero. Nobody may rely on the content any more.
-    pub(crate) fn discard(&self) {
-        // SAFETY: our own mapping; by this function's contract its content is dead.
-        unsafe { libc::madvise(self.base.as_ptr().cast(), self.bytes, libc::MADV_DONTNEED) };
+    /// The pages that hold `range`, as address and length.
+    fn pages(&self, range: &Range<usize>) -> (*mut u8, usize) {
+        debug_assert!(range.start <= range.end && range.end <= self.bytes);
+        let page = page_bytes();
+        let start = range.start / page * page;
+        let end = range.end.next_multiple_of(page).min(self.bytes);
+        (self.base.as_ptr().wrapping_add(start), end - start)
     }
 
-    /// Applies the options; returns what was refused, in words. Cost: O(bytes) when prefaulting.
-    pub fn apply(&self, options: OsOptions) -> Vec<String> {
-        let mut refused = Vec::new();
-        let at = self.base.as_ptr().cast();
-        if options.huge_pages {
-            // SAFETY: advice on our own mapping; it changes no content.
-            if unsafe { libc::madvise(at, self.bytes, libc::MADV_HUGEPAGE) } != 0 {
-                refused.push(format!("huge pages: {}", std::io::Error::last_os_error()));
-            }
+    /// Asks for huge pages, or for none; returns what was refused, in words. The content stays.
+    pub(crate) fn advise_huge(&self, wanted: bool) -> Vec<String> {
+        let advice = if wanted { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+        // SAFETY: advice on our own mapping; it changes no content.
+        let done = unsafe { libc::madvise(self.base.as_ptr().cast(), self.bytes, advice) } == 0;
+        // A system that refuses to go without huge pages knows of none.
+        if done || !wanted {
+            return Vec::new();
         }
-        if options.prefault || options.lock {
-            // SAFETY: populating our own mapping keeps its content.
-            if unsafe { libc::madvise(at, self.bytes, libc::MADV_POPULATE_WRITE) } != 0 {
-                refused.push(format!("prefault: {}", std::io::Error::last_os_error()));
-            }
-        }
-        if options.lock {
-            // SAFETY: locking our own mapping keeps its content.
-            if unsafe { libc::mlock(at, self.bytes) } != 0 {
-                refused.push(format!(
-                    "mlock of {} bytes: {} (raise RLIMIT_MEMLOCK)",
-                    self.bytes,
-                    std::io::Error::last_os_error()
-                ));
-            }
-        }
-        refused
+        vec![format!("huge pages: {}", std::io::Error::last_os_error())]
     }
+
+    /// Backs `range` by memory, which nobody may use at the same time, and locks it if asked. The content stays.
+    /// Returns whether it is locked as asked, else the system's reason. Cost: O(bytes).
+    pub(crate) fn back(&self, range: &Range<usize>, lock: bool) -> Result<Option<String>, ReserveError> {
+        let (at, bytes) = self.pages(range);
+        if bytes == 0 {
+            return Ok(None);
+        }
+        // SAFETY: populating our own mapping keeps its content.
+        if unsafe { libc::madvise(at.cast(), bytes, libc::MADV_POPULATE_WRITE) } != 0 {
+            let source = std::io::Error::last_os_error();
+            // Systems before Linux 5.14 do not know the advice.
+            if source.raw_os_error() != Some(libc::EINVAL) {
+                return Err(ReserveError::Prefault { bytes, source });
+            }
+            self.touch(range);
+        }
+        // SAFETY: locking our own mapping keeps its content.
+        if lock && unsafe { libc::mlock(at.cast(), bytes) } != 0 {
+            let source = std::io::Error::last_os_error();
+            return Ok(Some(format!("mlock of the heap: {source} (raise RLIMIT_MEMLOCK)")));
+        }
+        Ok(None)
+    }
+
+    /// Writes to each page of `range` without changing it, so that it is backed. Nobody may use the range.
+    fn touch(&self, range: &Range<usize>) {
+        let page = page_bytes();
+        let mut at = range.start;
+        while at < range.end {
+            let p = self.base.as_ptr().wrapping_add(at);
+            // SAFETY: `at` is below `bytes`, the mapping is writable, and by this function's contract nobody else
+            // uses these bytes. Volatile, so that the write takes place though it changes nothing.
+            unsafe { p.write_volatile(p.read_volatile()) };
+            at = (at / page + 1) * page;
+        }
+    }
+
+    /// Gives the memory of `range` (whole pages) back to the system; its content becomes zero. Nobody may rely on
+    /// the content any more. Locked memory is unlocked first.
+    pub(crate) fn give_back(&self, range: &Range<usize>, locked: bool) -> std::io::Result<()> {
+        let (at, bytes) = self.pages(range);
+        // SAFETY: unlocking our own mapping keeps its content; what is not locked stays so.
+        if locked && unsafe { libc::munlock(at.cast(), bytes) } != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: our own mapping; by this function's contract the content of the range is dead.
+        if unsafe { libc::madvise(at.cast(), bytes, libc::MADV_DONTNEED) } != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    /// Bytes of the mapping that the system holds in memory, by mincore(2). O(bytes), with system calls.
+    ///
+    /// # Errors
+    /// What mincore says.
+    pub(crate) fn resident_bytes(&self) -> std::io::Result<u64> {
+        const CHUNK: usize = 1 << 28;
+        let page = page_bytes();
+        let mut flags = vec![0u8; (CHUNK.min(self.bytes)).div_ceil(page)];
+        let (mut at, mut resident) = (0, 0u64);
+        while at < self.bytes {
+            let bytes = CHUNK.min(self.bytes - at);
+            let p = self.base.as_ptr().wrapping_add(at);
+            // SAFETY: the range lies in our mapping, and `flags` has a byte for each of its pages.
+            if unsafe { libc::mincore(p.cast(), bytes, flags.as_mut_ptr()) } != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            let pages = flags[..bytes.div_ceil(page)].iter().filter(|&&f| f & 1 != 0).count();
+            resident += (pages * page) as u64;
+            at += bytes;
+        }
+        Ok(resident)
+    }
+}
+
+/// Bytes of a page of the system.
+fn page_bytes() -> usize {
+    // SAFETY: sysconf has no preconditions.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(page).ok().filter(|p| p.is_power_of_two()).unwrap_or(4096)
 }
 
 /// `MemAvailable` of `/proc/meminfo`; `None` where that cannot be read.
@@ -194,6 +304,37 @@ mod tests {
         // SAFETY: the mapping is readable for its whole length.
         let s = unsafe { std::slice::from_raw_parts(m.base().as_ptr(), m.bytes()) };
         assert!(s.iter().all(|&b| b == 0));
+    }
+
+    #[test]
+    fn what_is_backed_is_resident_until_it_is_given_back() {
+        let m = Mapping::new(16 * REGION_BYTES, REGION_BYTES).unwrap();
+        m.advise_huge(false);
+        assert_eq!(m.resident_bytes().unwrap(), 0);
+        m.back(&(REGION_BYTES..4 * REGION_BYTES), false).unwrap();
+        assert_eq!(m.resident_bytes().unwrap(), 3 * REGION_BYTES as u64);
+        // As where the system cannot populate.
+        m.touch(&(8 * REGION_BYTES..9 * REGION_BYTES));
+        assert_eq!(m.resident_bytes().unwrap(), 4 * REGION_BYTES as u64);
+        // SAFETY: a byte of the mapping.
+        unsafe { m.base().as_ptr().add(2 * REGION_BYTES).write(1) };
+        m.give_back(&(2 * REGION_BYTES..3 * REGION_BYTES), false).unwrap();
+        assert_eq!(m.resident_bytes().unwrap(), 3 * REGION_BYTES as u64);
+        // SAFETY: as above.
+        assert_eq!(unsafe { m.base().as_ptr().add(2 * REGION_BYTES).read() }, 0);
+    }
+
+    #[test]
+    fn locked_memory_is_given_back_too() {
+        let m = Mapping::new(2 * REGION_BYTES, REGION_BYTES).unwrap();
+        m.advise_huge(false);
+        if let Some(refused) = m.back(&(0..2 * REGION_BYTES), true).unwrap() {
+            println!("skipped: {refused}");
+            return;
+        }
+        assert!(m.give_back(&(0..REGION_BYTES), false).is_err(), "locked memory was given back");
+        m.give_back(&(0..REGION_BYTES), true).unwrap();
+        assert_eq!(m.resident_bytes().unwrap(), REGION_BYTES as u64);
     }
 
     #[test]

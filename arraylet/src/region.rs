@@ -52,7 +52,7 @@ pub struct RegionMeta {
     pub(crate) cells: AtomicU32,
     /// Sweep (counted by the heap) in which the region was last swept or taken.
     pub(crate) swept: AtomicU32,
-    /// Link of the pool, of a class list, or of the reap list.
+    /// Link of one of the pool's places, of a class list, or of the reap list.
     pub(crate) link: AtomicU32,
     /// Link of the list of regions with grey cells.
     pub(crate) grey_link: AtomicU32,
@@ -64,11 +64,13 @@ pub struct RegionMeta {
     pub(crate) grey_listed: AtomicBool,
     /// Owned, with drop glue, when it was last swept: its dead objects are yet to be condemned.
     pub(crate) passed_over: AtomicBool,
+    /// Memory backs the region: it was touched or prefaulted, and not given back since.
+    pub(crate) resident: AtomicBool,
     /// Marked in this cycle (or allocated black).
     pub(crate) mark: Bitmap,
     /// In use, or reserved by its owner's cursor.
     pub(crate) alloc: Bitmap,
-    /// Marked but not scanned, where the mark queue had no room.
+    /// To be scanned: marked where the mark queue had no room, or not marked where shading is deferred.
     pub(crate) grey: Bitmap,
     /// Dead, drop glue not yet run.
     pub(crate) condemned: Bitmap,
@@ -93,6 +95,13 @@ impl RegionMeta {
     pub(crate) fn set_state(&self, s: RegionState) {
         // Relaxed: see the module's documentation.
         self.state.store(s as u8, Relaxed);
+    }
+
+    /// Whether memory backs the region: it was touched or prefaulted, and not given back since.
+    #[must_use]
+    pub fn is_resident(&self) -> bool {
+        // Relaxed: see the module's documentation.
+        self.resident.load(Relaxed)
     }
 
     /// Size class of the region's cells.

@@ -1,9 +1,10 @@
-//! The heap of regions: taking and giving back regions, marking, sweeping, reaping.
+//! The heap of regions: taking regions, runs of cells in them, and giving both back. How large the heap is:
+//! [`size`](crate::size). Marking and sweeping: [`marking`](crate::marking), [`sweep`](crate::sweep).
 //!
 //! # State
-//! `used` is the exact number of bytes in cells whose allocation bit is set (INV-HEAP-USED); `in_use` the number
-//! of regions that are not Free (INV-HEAP-REGIONS). `sweep` counts sweeps: a region whose `swept` equals it may
-//! be allocated from (INV-HEAP-SWEPT). Each free region is in the pool once or above `fresh` (INV-HEAP-POOL).
+//! `used` is the exact number of bytes in cells whose allocation bit is set (INV-HEAP-USED). The pool counts the
+//! regions in use: those that are not Free, and those promised to mutators (INV-HEAP-REGIONS). `sweep` counts sweeps:
+//! a region whose `swept` equals it may be allocated from (INV-HEAP-SWEPT).
 //!
 //! # Who may touch what
 //! Functions say *running* or *stopped* (see the crate's documentation). The counters may be read by anyone.
@@ -14,11 +15,33 @@
 
 use crate::bits;
 use crate::class::{CLASSES_ALL, Class, REGION_BYTES, REGION_SHIFT};
+pub use crate::marking::prefetch;
 use crate::os::{Mapping, OsOptions, ReserveError};
+use crate::pool::Pool;
 use crate::region::{RegionId, RegionMeta, RegionState};
 use crate::stack::IndexStack;
 use std::ptr::NonNull;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// How large a heap is, and how its memory is had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceOptions {
+    /// Largest size in bytes, rounded down to regions; at least one region. Address space is reserved for it.
+    pub max_bytes: u64,
+    /// Size to begin with in bytes, rounded down to regions; at least one region, at most `max_bytes`.
+    pub initial_bytes: u64,
+    /// Prefaulting, locking, huge pages.
+    pub os: OsOptions,
+}
+
+impl SpaceOptions {
+    /// A heap of a fixed size, with the system's ordinary pages, backed when they are touched.
+    #[must_use]
+    pub fn fixed(bytes: u64) -> SpaceOptions {
+        SpaceOptions { max_bytes: bytes, initial_bytes: bytes, os: OsOptions::default() }
+    }
+}
 
 /// How new cells are coloured, decided by the caller from the collector's phase at the time of the refill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,88 +63,79 @@ pub struct Run {
     pub next_cell: u32,
 }
 
-/// What sweeping one region did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SweepOutcome {
-    /// Bytes freed at once.
-    pub freed_bytes: u64,
-    /// Bytes condemned: freed later by the reaper.
-    pub condemned_bytes: u64,
-    /// Bytes kept.
-    pub live_bytes: u64,
-    /// The region went back to the pool.
-    pub region_freed: bool,
-}
-
-/// Condemned cells of one region, a few at a time.
-#[derive(Debug)]
-pub struct ReapBatch {
-    /// The region.
-    pub region: RegionId,
-    /// First cell of the batch's bitmap word.
-    pub first_cell: u32,
-    /// Bit i: cell `first_cell + i` is condemned.
-    pub bits: u64,
-}
-
 /// Counters that anyone may read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceStats {
     /// Bytes in allocated cells.
     pub used_bytes: u64,
-    /// Regions not free.
+    /// Regions not free, or promised.
     pub regions_in_use: u32,
-    /// Regions in all.
-    pub regions: u32,
+    /// Regions that may be in use at present.
+    pub limit_regions: u32,
+    /// Regions that may ever be in use.
+    pub max_regions: u32,
+    /// Regions that memory backs.
+    pub resident_regions: u32,
 }
 
 /// Longest run handed out at once: bounds a refill's work (bitmap words and, in black runs, header words).
 pub const RUN_BYTES_MAX: usize = 8192;
 
-/// A heap of 64 KiB regions with a hard limit.
+/// A heap of 64 KiB regions with a limit that can be changed, up to a maximum that cannot.
 #[derive(Debug)]
 pub struct Space {
-    heap: Mapping,
-    table: Mapping,
-    regions: u32,
-    pool: IndexStack,
-    fresh: AtomicU32,
-    in_use: AtomicU32,
-    used: AtomicU64,
+    pub(crate) heap: Mapping,
+    pub(crate) table: Mapping,
+    pub(crate) os: OsOptions,
+    /// Entries of the table: the maximum and the spare region (see [`crate::pool`]).
+    entries: u32,
+    pub(crate) pool: Pool,
+    /// Held by those who change which free regions are resident, and by the verifier.
+    pub(crate) admin: Mutex<()>,
+    pub(crate) used: AtomicU64,
     allocated: AtomicU64,
-    sweep: AtomicU32,
+    pub(crate) sweep: AtomicU32,
     /// Regions with free cells by class; second half: regions with drop glue.
-    lists: [IndexStack; 2 * CLASSES_ALL],
-    reap: IndexStack,
-    grey: IndexStack,
+    pub(crate) lists: [IndexStack; 2 * CLASSES_ALL],
+    pub(crate) reap: IndexStack,
+    pub(crate) grey: IndexStack,
 }
 
 impl Space {
-    /// Reserves a heap of `bytes` (rounded down to regions, at least one) and its metadata table. Also returns
-    /// what the system refused of `options`.
+    /// Reserves address space for the largest heap and its metadata, and memory for the initial one where it is
+    /// to be backed in advance. Also returns what the system refused of `options.os`. Cost: O(initial bytes) with
+    /// prefaulting or locking, else O(1).
     ///
     /// # Errors
-    /// [`ReserveError`] when the address space cannot be had.
-    pub fn new(bytes: u64, options: OsOptions) -> Result<(Space, Vec<String>), ReserveError> {
-        let regions = usize::try_from(bytes >> REGION_SHIFT)
-            .ok()
-            .filter(|&r| r > 0 && r < u32::MAX as usize)
-            .ok_or(ReserveError::Size { bytes: bytes as usize })?;
-        let heap_bytes = regions * REGION_BYTES;
-        if options.prefault || options.lock {
-            Mapping::check_available(heap_bytes)?;
+    /// [`ReserveError`] when the address space cannot be had, the memory that is to be backed is not there, or the
+    /// sizes make no sense.
+    pub fn new(options: SpaceOptions) -> Result<(Space, Vec<String>), ReserveError> {
+        let SpaceOptions { max_bytes, initial_bytes, os } = options;
+        let size_error =
+            |bytes: u64| ReserveError::Size { bytes: usize::try_from(bytes).unwrap_or(usize::MAX) };
+        let regions = |bytes: u64| {
+            let n = u32::try_from(bytes >> REGION_SHIFT).ok().filter(|&n| n > 0 && n < u32::MAX - 1);
+            n.ok_or_else(|| size_error(bytes))
+        };
+        let (max, initial) = (regions(max_bytes)?, regions(initial_bytes)?);
+        if initial_bytes > max_bytes {
+            return Err(ReserveError::Initial { initial: initial_bytes, max: max_bytes });
         }
-        let heap = Mapping::new(heap_bytes, heap_bytes.next_power_of_two())?;
-        let table = Mapping::new(regions * size_of::<RegionMeta>(), 4096)?;
-        let mut refused = heap.apply(options);
-        refused.extend(table.apply(OsOptions { huge_pages: false, ..options }));
+        let entries = max + 1;
+        let table_bytes = (entries as usize).checked_mul(size_of::<RegionMeta>());
+        let table_bytes = table_bytes.ok_or_else(|| size_error(max_bytes))?;
+        let heap_bytes = (entries as usize).checked_mul(REGION_BYTES).ok_or_else(|| size_error(max_bytes))?;
+        let align = (heap_bytes - REGION_BYTES).checked_next_power_of_two();
+        let heap = Mapping::new(heap_bytes, align.ok_or_else(|| size_error(max_bytes))?)?;
+        let table = Mapping::new(table_bytes, REGION_BYTES)?;
+        let mut refused = heap.advise_huge(os.huge_pages);
         let space = Space {
             heap,
             table,
-            regions: regions as u32,
-            pool: IndexStack::new(),
-            fresh: AtomicU32::new(0),
-            in_use: AtomicU32::new(0),
+            os,
+            entries,
+            pool: Pool::new(max, os.backs()),
+            admin: Mutex::new(()),
             used: AtomicU64::new(0),
             allocated: AtomicU64::new(0),
             sweep: AtomicU32::new(1),
@@ -129,6 +143,7 @@ impl Space {
             reap: IndexStack::new(),
             grey: IndexStack::new(),
         };
+        refused.extend(space.grow(initial)?.1);
         Ok((space, refused))
     }
 
@@ -138,30 +153,32 @@ impl Space {
     pub fn metas(&self) -> &[RegionMeta] {
         // SAFETY: the table is a zeroed mapping of this many entries; zeroes are a valid RegionMeta, all of its
         // fields are atomics, and the mapping lives as long as `self`.
-        unsafe { std::slice::from_raw_parts(self.table.base().as_ptr().cast(), self.regions as usize) }
+        unsafe { std::slice::from_raw_parts(self.table.base().as_ptr().cast(), self.entries as usize) }
     }
 
     #[inline]
     #[allow(unsafe_code)]
     pub(crate) fn meta(&self, id: u32) -> &RegionMeta {
-        debug_assert!(id < self.regions);
-        // SAFETY: ids come from this heap's lists, cursors and addresses, all below `regions` (INV-HEAP-POOL);
+        debug_assert!(id < self.entries);
+        // SAFETY: ids come from this heap's lists, cursors and addresses, all below `entries` (INV-HEAP-POOL);
         // otherwise as in `metas`.
         unsafe { &*self.table.base().as_ptr().cast::<RegionMeta>().add(id as usize) }
     }
 
-    fn link<'a>(&'a self) -> impl Fn(u32) -> &'a AtomicU32 + Copy {
+    pub(crate) fn link<'a>(&'a self) -> impl Fn(u32) -> &'a AtomicU32 + Copy {
         |i| &self.meta(i).link
     }
 
     /// Counters; each is exact, together they may be of slightly different moments.
     #[must_use]
     pub fn stats(&self) -> SpaceStats {
-        // Relaxed: counters only.
+        let count = self.pool.count();
         SpaceStats {
-            used_bytes: self.used.load(Relaxed),
-            regions_in_use: self.in_use.load(Relaxed),
-            regions: self.regions,
+            used_bytes: self.used_bytes(),
+            regions_in_use: count.in_use,
+            limit_regions: count.limit,
+            max_regions: self.pool.max,
+            resident_regions: self.pool.resident(),
         }
     }
 
@@ -182,32 +199,6 @@ impl Space {
         self.allocated.load(Relaxed)
     }
 
-    /// Bytes of the whole heap.
-    #[must_use]
-    pub fn heap_bytes(&self) -> u64 {
-        u64::from(self.regions) << REGION_SHIFT
-    }
-
-    /// Bytes not in allocated cells, wherever they lie. O(1), any thread.
-    #[inline]
-    #[must_use]
-    pub fn free_bytes(&self) -> u64 {
-        self.heap_bytes().saturating_sub(self.used_bytes())
-    }
-
-    /// Regions in the heap.
-    #[must_use]
-    pub fn regions(&self) -> u32 {
-        self.regions
-    }
-
-    /// Regions in the pool. O(1), any thread.
-    #[must_use]
-    pub fn free_regions(&self) -> u32 {
-        // Relaxed: a counter.
-        self.regions - self.in_use.load(Relaxed).min(self.regions)
-    }
-
     /// Whether `p` points into the heap.
     #[must_use]
     pub fn contains(&self, p: *const u8) -> bool {
@@ -216,9 +207,10 @@ impl Space {
 
     // ---- allocation (running) -------------------------------------------------------------------------------
 
-    /// Takes a region with free cells for `class`: from the class's list, else from the pool. *Running*. O(1)
-    /// plus clearing ≤ 2 KiB of bitmaps. `None` when neither has one.
-    pub(crate) fn take(&self, class: Class, drop_glue: bool) -> Option<RegionId> {
+    /// Takes a region with free cells for `class`: from the class's list, else from the pool, where the caller's
+    /// promise comes before what is left for all. *Running*. O(1) plus clearing ≤ 2 KiB of bitmaps, and the looks of
+    /// [`Pool::find`]. `None` when there is none; never while the promise lasts.
+    pub(crate) fn take(&self, class: Class, drop_glue: bool, promised: &mut u32) -> Option<RegionId> {
         let list = &self.lists[class.0 as usize + if drop_glue { CLASSES_ALL } else { 0 }];
         if let Some(id) = list.pop(self.link()) {
             let meta = self.meta(id);
@@ -226,17 +218,17 @@ impl Space {
             meta.set_state(RegionState::Owned);
             return Some(RegionId(id));
         }
-        let id = self.pool.pop(self.link()).or_else(|| self.take_fresh())?;
-        // Relaxed: a counter.
-        self.in_use.fetch_add(1, Relaxed);
+        if *promised > 0 {
+            *promised -= 1;
+            // Relaxed: a counter for the verifier; the claim itself was made with the promise.
+            self.pool.promised.fetch_sub(1, Relaxed);
+        } else if !self.pool.claim(1) {
+            return None;
+        }
+        let id = self.pool.find(self.metas());
         // Relaxed: changed only while stopped.
         self.meta(id).init(class, drop_glue, self.sweep.load(Relaxed));
         Some(RegionId(id))
-    }
-
-    fn take_fresh(&self) -> Option<u32> {
-        // Relaxed: the exchange hands out each index once; its region was never used by anyone.
-        self.fresh.fetch_update(Relaxed, Relaxed, |f| (f < self.regions).then_some(f + 1)).ok()
     }
 
     /// Gives a region up (*running*, by its owner or the reaper): to the pool when empty, to its class's list
@@ -254,14 +246,12 @@ impl Space {
     }
 
     /// Puts a region where its number of allocated cells says.
-    fn list(&self, id: u32, meta: &RegionMeta, allocated: u32) -> bool {
+    pub(crate) fn list(&self, id: u32, meta: &RegionMeta, allocated: u32) -> bool {
         // Relaxed: fixed while the region is in use.
         let cells = meta.cells.load(Relaxed);
         if allocated == 0 {
             meta.set_state(RegionState::Free);
-            // Relaxed: a counter.
-            self.in_use.fetch_sub(1, Relaxed);
-            self.pool.push(id, self.link());
+            self.pool.put(self.metas(), id);
             return true;
         }
         if allocated < cells {
@@ -344,257 +334,15 @@ impl Space {
     }
 
     #[inline]
-    fn region_of(&self, p: *const u8) -> u32 {
+    pub(crate) fn region_of(&self, p: *const u8) -> u32 {
         ((p.addr() - self.heap.base().as_ptr().addr()) >> REGION_SHIFT) as u32
     }
 
     #[inline]
-    fn cell_index(&self, meta: &RegionMeta, p: *const u8) -> usize {
+    pub(crate) fn cell_index(&self, meta: &RegionMeta, p: *const u8) -> usize {
         let offset = (p.addr() & (REGION_BYTES - 1)) as u64;
         // Relaxed: fixed while the region is in use.
         ((offset * u64::from(meta.reciprocal.load(Relaxed))) >> 32) as usize
-    }
-
-    // ---- marking --------------------------------------------------------------------------------------------
-
-    /// Marks the cell that holds `p`; true if this call marked it. Any running mutator or the collector. `p` must
-    /// point into an allocated cell of this heap. O(1).
-    #[inline]
-    pub fn mark(&self, p: *const u8) -> bool {
-        debug_assert!(self.contains(p));
-        let meta = self.meta(self.region_of(p));
-        let i = self.cell_index(meta, p);
-        let (word, mask) = (&meta.mark[i / 64], 1u64 << (i % 64));
-        // Relaxed: the bit was set before the reference could reach this thread.
-        debug_assert!(meta.alloc[i / 64].load(Relaxed) & mask != 0, "marking a free cell");
-        // Relaxed: marks are read by the collector after a stop, whose handshake orders them.
-        word.load(Relaxed) & mask == 0 && word.fetch_or(mask, Relaxed) & mask == 0
-    }
-
-    /// Whether the cell that holds `p` is marked. O(1).
-    #[inline]
-    #[must_use]
-    pub fn is_marked(&self, p: *const u8) -> bool {
-        self.bit(p, |m| &m.mark)
-    }
-
-    /// Whether the cell that holds `p` is allocated. O(1).
-    #[must_use]
-    pub fn is_allocated(&self, p: *const u8) -> bool {
-        self.contains(p)
-            && self.meta(self.region_of(p)).state() != RegionState::Free
-            && self.bit(p, |m| &m.alloc)
-    }
-
-    /// Whether `p` lies in a region of leaves, whose cells have no header. O(1).
-    #[must_use]
-    pub fn is_leaf(&self, p: *const u8) -> bool {
-        self.contains(p) && self.meta(self.region_of(p)).class() == crate::class::LEAF_CLASS
-    }
-
-    /// Whether the cell that holds `p` is condemned. O(1).
-    #[must_use]
-    pub fn is_condemned(&self, p: *const u8) -> bool {
-        self.bit(p, |m| &m.condemned)
-    }
-
-    fn bit(&self, p: *const u8, map: impl Fn(&RegionMeta) -> &crate::region::Bitmap) -> bool {
-        debug_assert!(self.contains(p));
-        let meta = self.meta(self.region_of(p));
-        let i = self.cell_index(meta, p);
-        // Relaxed: see `mark`.
-        map(meta)[i / 64].load(Relaxed) >> (i % 64) & 1 != 0
-    }
-
-    /// Hints the processor to load the mark word of `p`'s cell.
-    #[inline]
-    pub fn prefetch_mark(&self, p: *const u8) {
-        let meta: *const RegionMeta = self.meta(self.region_of(p));
-        prefetch(meta.cast());
-    }
-
-    /// Remembers a marked cell that is yet to be scanned, when the mark queue or a log is full. The collector while
-    /// *stopped*, or mutators while *running*. O(1), lock-free.
-    pub fn push_grey(&self, p: *const u8) {
-        let id = self.region_of(p);
-        let meta = self.meta(id);
-        let i = self.cell_index(meta, p);
-        // Relaxed: read by the collector after a stop; whoever flips the flag lists the region, once.
-        meta.grey[i / 64].fetch_or(1 << (i % 64), Relaxed);
-        if !meta.grey_listed.swap(true, Relaxed) {
-            self.grey.push(id, |i| &self.meta(i).grey_link);
-        }
-    }
-
-    /// Takes grey cells of one region: calls `f` with the first byte of each, at most 64 (one bitmap word).
-    /// False when there are none in the heap. Collector, *stopped*. Reads ≤ 64 words.
-    pub fn pop_grey(&self, mut f: impl FnMut(NonNull<u8>)) -> bool {
-        let Some(id) = self.grey.peek() else { return false };
-        let meta = self.meta(id);
-        for w in 0..meta.words() {
-            // Relaxed: collector only.
-            let mut bits = meta.grey[w].swap(0, Relaxed);
-            if bits != 0 {
-                while bits != 0 {
-                    f(self.cell_ptr(RegionId(id), (w * 64) as u32 + bits.trailing_zeros()));
-                    bits &= bits - 1;
-                }
-                return true;
-            }
-        }
-        // Relaxed: collector only.
-        meta.grey_listed.store(false, Relaxed);
-        self.grey.pop(|i| &self.meta(i).grey_link);
-        true
-    }
-
-    /// Whether any grey cell is remembered.
-    #[must_use]
-    pub fn has_grey(&self) -> bool {
-        !self.grey.is_empty()
-    }
-
-    // ---- sweeping (stopped) ---------------------------------------------------------------------------------
-
-    /// Starts a sweep: empties the class lists (the sweep refills them). Collector, *stopped*. O(classes).
-    pub fn begin_sweep(&self) {
-        for list in &self.lists {
-            list.clear();
-        }
-        // Relaxed: read by mutators after this stop.
-        self.sweep.fetch_add(1, Relaxed);
-    }
-
-    /// Number of regions ever used: the sweep need not go further. Collector, *stopped*.
-    #[must_use]
-    pub fn regions_touched(&self) -> u32 {
-        // Relaxed: grows by running mutators only.
-        self.fresh.load(Relaxed)
-    }
-
-    /// Sweeps one region: allocation bitmap := mark bitmap, marks cleared; dead objects with drop glue are
-    /// condemned. Collector, *stopped*. At most 64 words of three bitmaps; no object is touched.
-    pub fn sweep_region(&self, id: RegionId) -> SweepOutcome {
-        let mut out = SweepOutcome::default();
-        let meta = self.meta(id.0);
-        let state = meta.state();
-        // Relaxed: stopped.
-        let sweep = self.sweep.load(Relaxed);
-        if state == RegionState::Free || meta.swept.load(Relaxed) == sweep {
-            return out;
-        }
-        meta.swept.store(sweep, Relaxed);
-        let size = u64::from(meta.cell_size.load(Relaxed));
-        let (mut live, mut freed, mut condemned) = (0u32, 0u32, 0u32);
-        let glue = meta.drop_glue.load(Relaxed);
-        meta.passed_over.store(glue && state == RegionState::Owned, Relaxed);
-        for w in 0..meta.words() {
-            let (alloc, mark) = (meta.alloc[w].load(Relaxed), meta.mark[w].load(Relaxed));
-            debug_assert_eq!(mark & !alloc, 0, "a free cell is marked");
-            // Relaxed: stopped.
-            meta.mark[w].store(0, Relaxed);
-            let dead = alloc & !mark;
-            if !glue {
-                // Relaxed: as the marks; no mutator allocates here before the region is listed.
-                meta.alloc[w].store(mark, Relaxed);
-                freed += dead.count_ones();
-                live += mark.count_ones();
-            } else if state == RegionState::Owned {
-                // Its owner's cursor still reserves cells here: condemn in the next cycle.
-                live += alloc.count_ones();
-            } else {
-                // Relaxed: the reaper sees it by way of the reap list.
-                condemned += (meta.condemned[w].fetch_or(dead, Relaxed) | dead).count_ones();
-                live += mark.count_ones();
-            }
-        }
-        // Relaxed: a counter.
-        self.used.fetch_sub(u64::from(freed) * size, Relaxed);
-        out.freed_bytes = u64::from(freed) * size;
-        out.condemned_bytes = u64::from(condemned) * size;
-        out.live_bytes = u64::from(live) * size;
-        match state {
-            RegionState::Owned | RegionState::Reaping => {}
-            _ if condemned > 0 => {
-                meta.set_state(RegionState::Reaping);
-                self.reap.push(id.0, self.link());
-            }
-            _ => out.region_freed = self.list(id.0, meta, live),
-        }
-        out
-    }
-
-    // ---- reaping (running: the reaper is a mutator) ---------------------------------------------------------
-
-    /// Takes a region with condemned objects off the reap list. O(1).
-    #[must_use]
-    pub fn pop_reap(&self) -> Option<RegionId> {
-        self.reap.pop(self.link()).map(RegionId)
-    }
-
-    /// Whether the reap list looks empty.
-    #[must_use]
-    pub fn reap_is_empty(&self) -> bool {
-        self.reap.is_empty()
-    }
-
-    /// Condemned cells of a region, one bitmap word at a time; `None` when there are no more. Reads ≤ 64 words.
-    #[must_use]
-    pub fn condemned(&self, id: RegionId) -> Option<ReapBatch> {
-        let meta = self.meta(id.0);
-        (0..meta.words()).find_map(|w| {
-            // Relaxed: changed by the collector while stopped, else by the reaper.
-            let bits = meta.condemned[w].load(Relaxed);
-            (bits != 0).then_some(ReapBatch { region: id, first_cell: (w * 64) as u32, bits })
-        })
-    }
-
-    /// Frees the cells of a batch whose drop glue has run. *Running*. O(1).
-    pub fn reaped(&self, batch: &ReapBatch) {
-        let meta = self.meta(batch.region.0);
-        let w = batch.first_cell as usize / 64;
-        // Relaxed: the reaper runs as a mutator; the collector is stopped out, other mutators touch other bits.
-        meta.alloc[w].fetch_and(!batch.bits, Relaxed);
-        meta.condemned[w].fetch_and(!batch.bits, Relaxed);
-        let bytes = u64::from(batch.bits.count_ones()) * u64::from(meta.cell_size.load(Relaxed));
-        self.used.fetch_sub(bytes, Relaxed);
-    }
-
-    /// Ends the reaping of a region. *Running*, after [`Space::condemned`] gave `None` with no pause between.
-    pub fn reap_done(&self, id: RegionId) {
-        self.release(id);
-    }
-
-    /// Calls `f` with each allocated, not yet condemned cell of regions with drop glue, and each condemned one:
-    /// for the teardown of a heap. Nothing else may use the heap.
-    pub fn for_each_with_drop_glue(&self, mut f: impl FnMut(NonNull<u8>)) {
-        for (id, meta) in self.metas()[..self.regions_touched() as usize].iter().enumerate() {
-            // Relaxed: nothing else uses the heap.
-            if meta.state() == RegionState::Free || !meta.drop_glue.load(Relaxed) {
-                continue;
-            }
-            let cells = meta.cells.load(Relaxed) as usize;
-            let mut i = 0;
-            while let Some(c) = bits::next_set(&meta.alloc, i, cells) {
-                f(self.cell_ptr(RegionId(id as u32), c as u32));
-                i = c + 1;
-            }
-        }
-    }
-
-    /// Gives the memory of a closed heap back to the system. Nothing may use the heap any more.
-    pub fn discard(&self) {
-        self.heap.discard();
-    }
-
-    /// Whether the region list/pool structure may be walked: used by [`crate::verify`].
-    pub(crate) fn pool_and_lists(&self) -> (&IndexStack, &[IndexStack], &IndexStack) {
-        (&self.pool, &self.lists, &self.reap)
-    }
-
-    #[cfg(feature = "hooks")]
-    pub(crate) fn counters(&self) -> (&AtomicU64, &AtomicU32) {
-        (&self.used, &self.in_use)
     }
 
     #[cfg(feature = "hooks")]
@@ -607,22 +355,4 @@ impl Space {
         // Relaxed: stopped.
         self.sweep.load(Relaxed)
     }
-}
-
-/// Hints the processor to load the cache line at `p`. Harmless for any address.
-#[inline]
-#[allow(unsafe_code)]
-pub fn prefetch(p: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch never faults and has no effect that a program can observe.
-    unsafe {
-        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(p.cast());
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: as above.
-    unsafe {
-        core::arch::asm!("prfm pldl1keep, [{0}]", in(reg) p, options(nostack, preserves_flags, readonly));
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = p;
 }

@@ -1,7 +1,7 @@
 //! The heap's own verifier. Runs while *stopped*; O(heap), for tests and checked builds only.
 
 use crate::region::{RegionId, RegionState};
-use crate::space::Space;
+use crate::space::{Space, SpaceStats};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A broken invariant.
@@ -26,15 +26,17 @@ fn broken(invariant: &'static str, detail: String) -> Result<(), Violation> {
 }
 
 impl Space {
-    /// Checks the invariants of `DESIGN.md`. *Stopped*; O(heap).
+    /// Checks the invariants of `DESIGN.md`. *Stopped*; O(heap). Waits for a trimming or growing that is under way.
     ///
     /// # Errors
     /// The first [`Violation`] found.
     pub fn verify(&self) -> Result<(), Violation> {
+        // Nobody holds a region that was lent.
+        let _admin = self.administration();
         let metas = self.metas();
-        let (pool, lists, reap) = self.pool_and_lists();
         let (mut used, mut in_use) = (0u64, 0u32);
         let mut pooled = vec![false; metas.len()];
+        let mut returned = vec![false; metas.len()];
         let mut listed = vec![false; metas.len()];
         let walk = |head: Option<u32>,
                     seen: &mut Vec<bool>,
@@ -57,18 +59,23 @@ impl Space {
             }
             Ok(())
         };
-        walk(pool.peek(), &mut pooled, RegionState::Free, "INV-HEAP-POOL")?;
-        for list in lists {
+        walk(self.pool.ready.peek(), &mut pooled, RegionState::Free, "INV-HEAP-POOL")?;
+        walk(self.pool.returned.peek(), &mut returned, RegionState::Free, "INV-HEAP-POOL")?;
+        for list in &self.lists {
             walk(list.peek(), &mut listed, RegionState::Listed, "INV-HEAP-LISTED")?;
         }
         let mut reaping = vec![false; metas.len()];
-        walk(reap.peek(), &mut reaping, RegionState::Reaping, "INV-HEAP-REAPING")?;
+        walk(self.reap.peek(), &mut reaping, RegionState::Reaping, "INV-HEAP-REAPING")?;
         for (id, meta) in metas.iter().enumerate() {
             let state = meta.state();
             let touched = (id as u32) < self.regions_touched();
             if state == RegionState::Free {
-                if touched && !pooled[id] {
-                    return broken("INV-HEAP-POOL", format!("free region {id} is not in the pool"));
+                let places = u8::from(!touched) + u8::from(pooled[id]) + u8::from(returned[id]);
+                if places != 1 {
+                    return broken(
+                        "INV-HEAP-POOL",
+                        format!("free region {id} is in {places} places, not one"),
+                    );
                 }
                 continue;
             }
@@ -99,8 +106,8 @@ impl Space {
                 if mark & !alloc != 0 {
                     return broken("INV-HEAP-MARK", bad("marked but free", mark & !alloc));
                 }
-                if grey & !mark != 0 {
-                    return broken("INV-HEAP-GREY", bad("grey but not marked", grey & !mark));
+                if grey & !alloc != 0 {
+                    return broken("INV-HEAP-GREY", bad("grey but free", grey & !alloc));
                 }
                 if condemned & !alloc != 0 || condemned & mark != 0 {
                     let bits = condemned & (mark | !alloc);
@@ -119,9 +126,56 @@ impl Space {
                 format!("{used} bytes allocated, counter says {}", stats.used_bytes),
             );
         }
-        if in_use != stats.regions_in_use {
+        // Relaxed: stopped.
+        let promised = self.pool.promised.load(Relaxed);
+        if in_use.checked_add(promised) != Some(stats.regions_in_use) {
             let says = stats.regions_in_use;
-            return broken("INV-HEAP-REGIONS", format!("{in_use} regions in use, counter says {says}"));
+            return broken(
+                "INV-HEAP-REGIONS",
+                format!("{in_use} regions in use and {promised} promised, counter says {says}"),
+            );
+        }
+        self.verify_size(&returned)
+    }
+
+    /// The part of [`Space::verify`] about the limit and about memory.
+    fn verify_size(&self, returned: &[bool]) -> Result<(), Violation> {
+        let SpaceStats { regions_in_use, limit_regions, max_regions, resident_regions, .. } = self.stats();
+        if regions_in_use > limit_regions || limit_regions > max_regions {
+            return broken(
+                "INV-HEAP-LIMIT",
+                format!("{regions_in_use} regions in use, limit {limit_regions}, maximum {max_regions}"),
+            );
+        }
+        let mut resident = 0;
+        for (id, meta) in self.metas().iter().enumerate() {
+            // Relaxed: stopped, and the administration lock is held.
+            let is = meta.resident.load(Relaxed);
+            let backed = (id as u32) < self.pool.backed.load(Relaxed);
+            let touched = (id as u32) < self.regions_touched();
+            if is != (!returned[id] && (touched || backed)) {
+                return broken(
+                    "INV-HEAP-RESIDENT",
+                    format!(
+                        "region {id} ({:?}, returned: {}, backed: {backed}) says of being resident: {is}",
+                        meta.state(),
+                        returned[id]
+                    ),
+                );
+            }
+            resident += u32::from(is);
+        }
+        if resident != resident_regions {
+            return broken(
+                "INV-HEAP-RESIDENT",
+                format!("{resident} regions are resident, counter says {resident_regions}"),
+            );
+        }
+        if self.pool.backs && resident < limit_regions {
+            return broken(
+                "INV-HEAP-BACKED",
+                format!("the limit admits {limit_regions} regions, {resident} are resident"),
+            );
         }
         Ok(())
     }

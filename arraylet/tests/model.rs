@@ -1,17 +1,21 @@
 //! Random programs over a heap and several mutators' cursors, against a model: a map from the first byte of each
 //! cell in use to what is known of it. No cell is handed out twice, cells do not overlap, the counter of used bytes
-//! is exact, what is marked survives, what is free is given out again, and the verifier is content at every step.
+//! is exact, what is marked survives, what is free is given out again, promises are kept, the limit is what was asked for,
+//! the system's account of memory agrees, and the verifier is content at every step.
 
 use metronome_arraylet::cursor::CursorIndex;
 use metronome_arraylet::{
-    Class, Colour, Cursors, LEAF_CLASS, OsOptions, REGION_BYTES, RegionId, RegionState, Space,
+    Class, Colour, Cursors, LEAF_CLASS, OsOptions, REGION_BYTES, RegionId, RegionState, Space, SpaceOptions,
+    regions_for_bytes, regions_for_cells,
 };
 use quickcheck::{Arbitrary, Gen, QuickCheck};
 use std::collections::BTreeMap;
 use std::collections::HashSet;
+use std::ptr::NonNull;
 
 const MUTATORS: usize = 3;
-const REGIONS: u64 = 24;
+const REGIONS: u32 = 24;
+const REGIONS_MAX: u32 = 32;
 
 /// What a program does.
 #[derive(Clone, Debug)]
@@ -28,6 +32,51 @@ enum Op {
     },
     /// The reaper takes this many batches.
     Reap(u8),
+    /// Raises or lowers the limit to so many regions.
+    Resize {
+        grow: bool,
+        to: u8,
+    },
+    /// Returns the memory of at most this many regions.
+    Trim(u8),
+    /// Promises a mutator regions for what is said, or ends its promise.
+    Promise(u8, Promised),
+    EndPromise(u8),
+}
+
+/// What a promise is for, or still for.
+#[derive(Clone, Copy, Debug)]
+enum Promised {
+    /// Cells of one cursor: class, drop glue, how many.
+    Cells(u8, bool, u16),
+    /// Cells of any kind that sum up to so many bytes.
+    Bytes(u16),
+}
+
+/// A promise under way.
+#[derive(Clone, Copy, Debug)]
+struct Promise {
+    left: Promised,
+    flushes: u32,
+}
+
+impl Promise {
+    /// Whether it covers one more cell, which it pays for then.
+    fn pay(&mut self, class: Class, glue: bool) -> bool {
+        let paid = match &mut self.left {
+            // Another cursor's cells may use up the promise.
+            Promised::Cells(c, g, n) if *g == glue && self::class(*c) == class && *n > 0 => {
+                *n -= 1;
+                true
+            }
+            Promised::Bytes(n) if usize::from(*n) >= class.size() => {
+                *n -= class.size() as u16;
+                true
+            }
+            _ => false,
+        };
+        paid && self.flushes <= metronome_arraylet::promise::FLUSHES_MAX
+    }
 }
 
 /// A mutator that does not run on during the sweep, and perhaps since before arming.
@@ -40,7 +89,7 @@ struct Stopped {
 impl Arbitrary for Op {
     fn arbitrary(g: &mut Gen) -> Op {
         let b = |g: &mut Gen| u8::arbitrary(g);
-        match b(g) % 10 {
+        match b(g) % 17 {
             0..=5 => Op::Allocate(b(g), b(g), b(g) % 3 == 0, b(g)),
             6 => Op::Flush(b(g)),
             7 | 8 => Op::Cycle {
@@ -49,7 +98,12 @@ impl Arbitrary for Op {
                 stopped: (b(g) % 3 == 0)
                     .then(|| Stopped { mutator: b(g) % MUTATORS as u8, since_arming: b(g) % 2 == 0 }),
             },
-            _ => Op::Reap(b(g) % 8),
+            9 => Op::Reap(b(g) % 8),
+            10 | 11 => Op::Resize { grow: b(g) % 2 == 0, to: b(g) % (REGIONS_MAX as u8 + 4) },
+            12 | 13 => Op::Trim(b(g) % 8),
+            14 => Op::Promise(b(g), Promised::Cells(b(g), b(g) % 3 == 0, u16::arbitrary(g) % 9000)),
+            15 => Op::Promise(b(g), Promised::Bytes(u16::arbitrary(g) % 600)),
+            _ => Op::EndPromise(b(g)),
         }
     }
 }
@@ -57,6 +111,7 @@ impl Arbitrary for Op {
 /// A cell in use.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
+    at: NonNull<u8>,
     bytes: usize,
     glue: bool,
     /// Found dead; its drop glue has yet to run.
@@ -67,6 +122,10 @@ struct Cell {
 struct Program {
     space: Space,
     cursors: [Cursors; MUTATORS],
+    promises: [Option<Promise>; MUTATORS],
+    /// Regions are resident before they are within the limit.
+    backed: bool,
+    limit: u32,
     /// Cells in use by their first byte.
     cells: BTreeMap<usize, Cell>,
     /// Cells that were in use once.
@@ -91,10 +150,18 @@ fn class(n: u8) -> Class {
 }
 
 impl Program {
-    fn new() -> Program {
+    fn new(backed: bool) -> Program {
+        let options = SpaceOptions {
+            max_bytes: u64::from(REGIONS_MAX) << 16,
+            initial_bytes: u64::from(REGIONS) << 16,
+            os: OsOptions { prefault: backed, ..OsOptions::default() },
+        };
         Program {
-            space: Space::new(REGIONS << 16, OsOptions::default()).unwrap().0,
+            space: Space::new(options).unwrap().0,
             cursors: Default::default(),
+            promises: Default::default(),
+            backed,
+            limit: REGIONS,
             cells: BTreeMap::new(),
             freed: HashSet::new(),
             reused: 0,
@@ -105,13 +172,22 @@ impl Program {
 
     fn allocate(&mut self, mutator: u8, class: Class, glue: bool) {
         let index = CursorIndex::new(class, glue);
-        let cursors = &mut self.cursors[usize::from(mutator) % MUTATORS];
+        let m = usize::from(mutator) % MUTATORS;
+        let promised = self.promises[m].as_mut().is_some_and(|p| p.pay(class, glue));
+        if !promised {
+            self.promises[m] = None;
+        }
+        let cursors = &mut self.cursors[m];
         let size = class.size_dynamic();
         let cell = cursors.bump(index, size).or_else(|| cursors.refill(&self.space, index, self.colour));
         let Some(cell) = cell else {
+            assert!(!promised, "a promise was broken");
+            assert_eq!(self.space.free_regions(), 0, "no region was given though some are free");
             self.failed += 1;
             return;
         };
+        // SAFETY: the last word of the cell, which is this program's, and aligned as sizes are multiples of 8.
+        unsafe { cell.add(size - 8).cast::<usize>().write(cell.addr().get()) };
         assert!(self.space.contains(cell.as_ptr()) && self.space.is_allocated(cell.as_ptr()));
         assert_eq!(self.space.is_leaf(cell.as_ptr()), class == LEAF_CLASS);
         assert_eq!(self.space.is_marked(cell.as_ptr()), self.colour == Colour::Black);
@@ -126,7 +202,7 @@ impl Program {
         if let Some((&above, _)) = self.cells.range(at..).next() {
             assert!(at + size <= above, "{at:#x} overlaps {above:#x}");
         }
-        self.cells.insert(at, Cell { bytes: size, glue, condemned: false });
+        self.cells.insert(at, Cell { at: cell, bytes: size, glue, condemned: false });
         self.reused += usize::from(self.freed.remove(&at));
     }
 
@@ -147,13 +223,88 @@ impl Program {
         let mut seen = 0;
         self.space.for_each_allocated(|p, _| seen += usize::from(self.cells.contains_key(&p.addr().get())));
         assert_eq!(seen, self.cells.len(), "a cell in use is not allocated");
+        assert_eq!(self.space.heap_bytes(), u64::from(self.limit) << 16);
+        let promised: u32 = self.cursors.iter().map(Cursors::promised).sum();
+        let metas = self.space.metas().iter();
+        let in_use = metas.filter(|m| m.state() != RegionState::Free).count() as u32;
+        assert_eq!(self.space.free_regions(), self.limit - in_use - promised);
+        if let Ok(system) = self.space.system_resident_bytes() {
+            let ours = self.space.resident_bytes();
+            assert!(
+                if self.backed { system == ours } else { system <= ours },
+                "{system}, by our account {ours}"
+            );
+        }
+    }
+
+    /// What was written to the cells in use is there.
+    fn check_contents(&self) {
+        for c in self.cells.values() {
+            // SAFETY: as when it was written; nobody else writes to cells.
+            let word = unsafe { c.at.add(c.bytes - 8).cast::<usize>().read() };
+            assert_eq!(word, c.at.addr().get());
+        }
+    }
+
+    fn flush(&mut self, mutator: usize) {
+        self.cursors[mutator].flush(&self.space);
+        if let Some(p) = &mut self.promises[mutator] {
+            p.flushes += 1;
+        }
+    }
+
+    fn resize(&mut self, grow: bool, to: u8) {
+        let to = u32::from(to);
+        if grow {
+            self.limit = self.limit.max(to.min(REGIONS_MAX));
+            assert_eq!(self.space.grow(to).unwrap(), (self.limit, Vec::new()));
+        } else {
+            let in_use = self.space.stats().regions_in_use;
+            self.limit = self.limit.min(to.max(in_use).max(1));
+            assert_eq!(self.space.shrink(to), self.limit);
+        }
+    }
+
+    fn trim(&mut self, at_most: u8) {
+        let metas = self.space.metas().iter();
+        let mut there = metas.filter(|m| m.state() == RegionState::Free && m.is_resident()).count() as u32;
+        let resident = self.space.resident_regions();
+        if self.backed {
+            there = resident - self.limit;
+        }
+        let returned = self.space.trim(u32::from(at_most));
+        assert_eq!(returned, there.min(u32::from(at_most)));
+        assert_eq!(self.space.resident_regions(), resident - returned);
+        self.check_contents();
+    }
+
+    fn promise(&mut self, mutator: u8, what: Promised) {
+        let m = usize::from(mutator) % MUTATORS;
+        let regions = match what {
+            Promised::Cells(c, _, n) => regions_for_cells(class(c), n.into()),
+            Promised::Bytes(n) => regions_for_bytes(n.into()),
+        };
+        self.end_promise(mutator);
+        let free = self.space.free_regions();
+        let made = self.cursors[m].promise(&self.space, regions);
+        assert_eq!(made, regions <= free);
+        assert_eq!(self.space.free_regions(), free - if made { regions } else { 0 });
+        self.promises[m] = made.then_some(Promise { left: what, flushes: 0 });
+    }
+
+    fn end_promise(&mut self, mutator: u8) {
+        let m = usize::from(mutator) % MUTATORS;
+        let free = self.space.free_regions() + self.cursors[m].promised();
+        self.cursors[m].end_promise(&self.space);
+        assert_eq!(self.space.free_regions(), free);
+        self.promises[m] = None;
     }
 
     fn flush_all_but(&mut self, stopped: Option<u8>) {
-        for (i, c) in self.cursors.iter_mut().enumerate() {
+        for i in 0..MUTATORS {
             if Some(i) != stopped.map(usize::from) {
-                c.flush(&self.space);
-                assert!(c.is_empty());
+                self.flush(i);
+                assert!(self.cursors[i].is_empty());
             }
         }
     }
@@ -177,7 +328,9 @@ impl Program {
         self.flush_all_but(stopped);
         self.sweep(&before, &kept, between, stopped);
         // The stopped one runs on.
-        self.flush_all_but(None);
+        if let Some(m) = stopped {
+            self.flush(m.into());
+        }
     }
 
     /// Marks every n-th object, some by way of the grey bits.
@@ -265,9 +418,13 @@ impl Program {
                         self.allocate(m, class, glue && class != LEAF_CLASS);
                     }
                 }
-                Op::Flush(m) => self.cursors[usize::from(m) % MUTATORS].flush(&self.space),
+                Op::Flush(m) => self.flush(usize::from(m) % MUTATORS),
                 Op::Cycle { keep_one_in, between, stopped } => self.cycle(keep_one_in, between, stopped),
                 Op::Reap(n) => self.reap(n),
+                Op::Resize { grow, to } => self.resize(grow, to),
+                Op::Trim(n) => self.trim(n),
+                Op::Promise(m, what) => self.promise(m, what),
+                Op::EndPromise(m) => self.end_promise(m),
             }
             self.check();
         }
@@ -275,34 +432,40 @@ impl Program {
 
     /// Everything dies: the heap is as empty as a new one, and takes as much again.
     fn end(&mut self) {
+        let failed = self.failed;
+        self.check_contents();
+        (0..MUTATORS as u8).for_each(|m| self.end_promise(m));
         self.cycle(0, None, None);
         self.reap(u8::MAX);
         self.check();
         assert!(self.cells.is_empty());
-        assert_eq!((self.space.used_bytes(), self.space.free_regions()), (0, REGIONS as u32));
+        assert_eq!((self.space.used_bytes(), self.space.free_regions()), (0, self.limit));
+        self.resize(true, u8::MAX);
         let class = class(5);
-        for _ in 0..REGIONS as usize * class.cells() {
+        for _ in 0..REGIONS_MAX as usize * class.cells() {
             self.allocate(0, class, false);
         }
-        assert_eq!(self.cells.len(), REGIONS as usize * class.cells());
+        assert_eq!(self.cells.len(), REGIONS_MAX as usize * class.cells());
+        assert_eq!(self.failed, failed);
+        self.check_contents();
         self.check();
     }
 }
 
 #[test]
 fn random_programs() {
-    fn program(ops: Vec<Op>) -> bool {
-        let mut p = Program::new();
+    fn program(backed: bool, ops: Vec<Op>) -> bool {
+        let mut p = Program::new(backed);
         p.run(&ops);
         p.end();
         true
     }
-    QuickCheck::new().tests(150).quickcheck(program as fn(Vec<Op>) -> bool);
+    QuickCheck::new().tests(200).quickcheck(program as fn(bool, Vec<Op>) -> bool);
 }
 
 #[test]
 fn freed_cells_are_given_out_again() {
-    let mut p = Program::new();
+    let mut p = Program::new(false);
     let fill = |p: &mut Program| {
         while p.failed == 0 {
             p.allocate(0, class(1), false);

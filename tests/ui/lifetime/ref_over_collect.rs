@@ -12,7 +12,7 @@ fn main() {
     });
     heap.enter(|m| {
         let object = m.alloc(Payload(1_u32)).unwrap();
-        m.reserve(64).unwrap();
+        drop(m.reserve(64).unwrap());
         println!("{}", object.0);
     });
 }

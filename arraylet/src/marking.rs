@@ -1,0 +1,127 @@
+//! Marking: the mark bits, and the grey bits beside them.
+
+use crate::region::{RegionId, RegionMeta, RegionState};
+use crate::space::Space;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Space {
+    /// Marks the cell that holds `p`; true if this call marked it. Any running mutator or the collector. `p` must
+    /// point into an allocated cell of this heap. O(1).
+    #[inline]
+    pub fn mark(&self, p: *const u8) -> bool {
+        debug_assert!(self.contains(p));
+        let meta = self.meta(self.region_of(p));
+        let i = self.cell_index(meta, p);
+        let (word, mask) = (&meta.mark[i / 64], 1u64 << (i % 64));
+        // Relaxed: the bit was set before the reference could reach this thread.
+        debug_assert!(meta.alloc[i / 64].load(Relaxed) & mask != 0, "marking a free cell");
+        // Relaxed: marks are read by the collector after a stop, whose handshake orders them.
+        word.load(Relaxed) & mask == 0 && word.fetch_or(mask, Relaxed) & mask == 0
+    }
+
+    /// Whether the cell that holds `p` is marked. O(1).
+    #[inline]
+    #[must_use]
+    pub fn is_marked(&self, p: *const u8) -> bool {
+        self.bit(p, |m| &m.mark)
+    }
+
+    /// Whether the cell that holds `p` is allocated. O(1).
+    #[must_use]
+    pub fn is_allocated(&self, p: *const u8) -> bool {
+        self.contains(p)
+            && self.meta(self.region_of(p)).state() != RegionState::Free
+            && self.bit(p, |m| &m.alloc)
+    }
+
+    /// Whether `p` lies in a region of leaves, whose cells have no header. O(1).
+    #[must_use]
+    pub fn is_leaf(&self, p: *const u8) -> bool {
+        self.contains(p) && self.meta(self.region_of(p)).class() == crate::class::LEAF_CLASS
+    }
+
+    /// Whether the cell that holds `p` is condemned. O(1).
+    #[must_use]
+    pub fn is_condemned(&self, p: *const u8) -> bool {
+        self.bit(p, |m| &m.condemned)
+    }
+
+    fn bit(&self, p: *const u8, map: impl Fn(&RegionMeta) -> &crate::region::Bitmap) -> bool {
+        debug_assert!(self.contains(p));
+        let meta = self.meta(self.region_of(p));
+        let i = self.cell_index(meta, p);
+        // Relaxed: see `mark`.
+        map(meta)[i / 64].load(Relaxed) >> (i % 64) & 1 != 0
+    }
+
+    /// Hints the processor to load the mark word of `p`'s cell.
+    #[inline]
+    pub fn prefetch_mark(&self, p: *const u8) {
+        let meta: *const RegionMeta = self.meta(self.region_of(p));
+        prefetch(meta.cast());
+    }
+
+    /// Remembers an allocated cell that is yet to be scanned: a marked one when the mark queue or a log is full, or
+    /// an unmarked one where shading is deferred (marks are frozen while weak references are cleared; whoever takes
+    /// it by [`Space::pop_grey`] marks it). The collector while *stopped*, or mutators while *running*. O(1),
+    /// lock-free.
+    pub fn push_grey(&self, p: *const u8) {
+        let id = self.region_of(p);
+        let meta = self.meta(id);
+        let i = self.cell_index(meta, p);
+        // Relaxed: the bit was set before the reference could reach this thread.
+        debug_assert!(meta.alloc[i / 64].load(Relaxed) >> (i % 64) & 1 != 0, "a free cell becomes grey");
+        // Relaxed: read by the collector after a stop; whoever flips the flag lists the region, once.
+        meta.grey[i / 64].fetch_or(1 << (i % 64), Relaxed);
+        if !meta.grey_listed.swap(true, Relaxed) {
+            self.grey.push(id, |i| &self.meta(i).grey_link);
+        }
+    }
+
+    /// Takes grey cells of one region: calls `f` with the first byte of each, at most 64 (one bitmap word), marked or
+    /// not. They must all be taken, and marked, before the sweep begins. False when there are none in the heap. Collector, *stopped*. Reads ≤ 64 words.
+    pub fn pop_grey(&self, mut f: impl FnMut(NonNull<u8>)) -> bool {
+        let Some(id) = self.grey.peek() else { return false };
+        let meta = self.meta(id);
+        for w in 0..meta.words() {
+            // Relaxed: collector only.
+            let mut bits = meta.grey[w].swap(0, Relaxed);
+            if bits != 0 {
+                while bits != 0 {
+                    f(self.cell_ptr(RegionId(id), (w * 64) as u32 + bits.trailing_zeros()));
+                    bits &= bits - 1;
+                }
+                return true;
+            }
+        }
+        // Relaxed: collector only.
+        meta.grey_listed.store(false, Relaxed);
+        self.grey.pop(|i| &self.meta(i).grey_link);
+        true
+    }
+
+    /// Whether any grey cell is remembered.
+    #[must_use]
+    pub fn has_grey(&self) -> bool {
+        !self.grey.is_empty()
+    }
+}
+
+/// Hints the processor to load the cache line at `p`. Harmless for any address.
+#[inline]
+#[allow(unsafe_code)]
+pub fn prefetch(p: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch never faults and has no effect that a program can observe.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(p.cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        core::arch::asm!("prfm pldl1keep, [{0}]", in(reg) p, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = p;
+}
