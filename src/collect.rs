@@ -104,6 +104,7 @@ pub(crate) fn collect(s: &Shared, mode: Collect) -> Result<Collected, CollectErr
     };
     wait(s, target)?;
     let returned_bytes = if mode == Collect::Trim { s.trim_all("explicit") } else { 0 };
+    // Acquire: as above.
     let cycles = s.cycles_done.load(Acquire).saturating_sub(before);
     Ok(Collected { cycles, skipped: false, returned_bytes })
 }

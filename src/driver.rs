@@ -374,6 +374,7 @@ impl Driver {
             TriggerMode::Static { .. } => CycleReason::Threshold,
         };
         let failed = || s.space.free_regions() == 0 && used > 0 && self.failed_now();
+        // Relaxed, here and below: hints.
         let reasons = [
             (s.low_memory.load(Relaxed), CycleReason::LowMemory),
             (requested || commanded, CycleReason::Explicit),
@@ -384,7 +385,7 @@ impl Driver {
             (failed(), CycleReason::OutOfMemory),
         ];
         let reason = reasons.into_iter().find_map(|(is, reason)| is.then_some(reason))?;
-        // Those who wait for memory ask for cycles too.
+        // Relaxed: a hint. Those who wait for memory ask for cycles too.
         let waited = s.waiting_for_memory.load(Relaxed) > 0;
         Some(if reason == CycleReason::Explicit && waited { CycleReason::OutOfMemory } else { reason })
     }

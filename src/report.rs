@@ -349,6 +349,7 @@ impl Reporter {
         out.cycles = s.cycles_done.load(Relaxed);
         out.quanta = n.quanta.load(Relaxed);
         out.collector_ns = n.collector_ns.load(Relaxed);
+        // Relaxed: counters.
         out.departures = n.departures.load(Relaxed);
         out.stops_cancelled = s.stops_cancelled.load(Relaxed);
         // Relaxed: counters.
