@@ -46,8 +46,9 @@ impl<'h> Mutator<'h> {
     /// classes included (an object of `n` bytes counts `n` + 8, rounded up by at most an eighth), in any mix of sizes.
     /// A safepoint; may wait for the collector, as a failed allocation does.
     ///
-    /// Costs free memory: since any mix must fit, some 60 regions of 64 KiB more than the bytes for each; for objects of one
-    /// known type use [`reserve_objects`](Mutator::reserve_objects), which costs what they need. What is not used is
+    /// Costs free memory: since any mix of sizes must fit, and what is left of a region may go to others at two colour
+    /// changes, up to 381 regions (24 MiB) more than the bytes; for objects of one known type
+    /// [`reserve_objects`](Mutator::reserve_objects) sets aside what they need and two regions. What is not used is
     /// given back when the result is dropped. Meanwhile there is no safepoint on this thread, which holds up cycles.
     ///
     /// # Errors
