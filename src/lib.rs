@@ -34,6 +34,7 @@ mod mutator;
 mod notice;
 #[allow(unsafe_code)]
 mod reaper;
+pub mod rendezvous;
 #[allow(unsafe_code)]
 mod report;
 #[allow(unsafe_code)]
