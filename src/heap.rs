@@ -113,6 +113,8 @@ impl Heap {
         let (tell, told) = std::sync::mpsc::channel();
         let collector = spawn("metronome-gc", "collector", move || {
             let (fifo, refused) = take_place(s.config.gc_priority, s.config.gc_cpu);
+            // Relaxed: ordered by the message below, before which no user has the heap.
+            s.collector_fifo.store(fifo, Relaxed);
             // Set also if the thread unwinds, so that closing never waits for ever.
             let _done = Done(Arc::clone(&s));
             let driver = Driver::new(Arc::clone(&s), recorder, verify, fifo);
@@ -187,6 +189,14 @@ impl Heap {
     /// [`EnterError`] if the thread is inside a heap already, or cannot be attached.
     pub fn try_enter<R>(&self, f: impl FnOnce(&mut Mutator<'_>) -> R) -> Result<R, EnterError> {
         enter_shared(&self.owner.shared, f)
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.owner.shared
+    }
+
+    pub(crate) fn reporter(&self) -> &Reporter {
+        &self.owner.reporter
     }
 
     /// Asks for a collection cycle, which then runs by quanta as every other one. Does not wait.

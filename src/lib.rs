@@ -7,6 +7,7 @@
 
 #[allow(unsafe_code)]
 mod array;
+mod blocked;
 #[allow(unsafe_code)]
 mod boost;
 #[allow(unsafe_code)]
@@ -39,6 +40,7 @@ pub mod rendezvous;
 mod report;
 #[allow(unsafe_code)]
 mod shared;
+mod spawn;
 mod stats;
 #[allow(unsafe_code)]
 mod sync;
@@ -57,12 +59,13 @@ mod verify;
 
 pub use array::GcArray;
 pub use config::Config;
-pub use error::{AllocError, BuildError, EnterError};
+pub use error::{AllocError, BuildError, EnterError, SpawnError};
 pub use gc::{Gc, Slot};
 pub use handle::{Global, Root, Weak};
 pub use heap::{Glance, Heap, HeapBuilder};
 pub use metronome_derive::Trace;
 pub use mutator::Mutator;
+pub use spawn::{JoinHandle, RealtimeOptions, RealtimeThread};
 pub use stats::{Distribution, Mmu, Predicted, Stats};
 pub use trace::{Init, Payload, Trace, Tracer};
 pub use verify::Violation;

@@ -9,6 +9,7 @@ pub(crate) enum Notice {
     CycleEnd(CycleEnd),
     Synchronous { ns: u64 },
     StopCancelled { mutator: String },
+    BlockedInKernel { mutator: String, place: String },
     SafepointOverdue { mutator: String, ms: u64 },
     Departure { reason: &'static str },
     AllocationFailed { count: u64 },
@@ -39,6 +40,9 @@ impl Notice {
             }
             Notice::StopCancelled { mutator } => {
                 tracing::warn!(target: "metronome", %mutator, "stop cancelled: the mutator did not arrive");
+            }
+            Notice::BlockedInKernel { mutator, place } => {
+                tracing::warn!(target: "metronome", %mutator, %place, "blocked in the kernel without Mutator::blocking");
             }
             Notice::SafepointOverdue { mutator, ms } => {
                 tracing::warn!(target: "metronome", %mutator, ms, "safepoint overdue");
