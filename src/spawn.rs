@@ -257,3 +257,36 @@ fn take_place(options: &RealtimeOptions, collector: u8, collector_fifo: bool) ->
     }
     refused
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::EnterError;
+
+    #[test]
+    fn a_place_that_no_thread_took_is_given_back() {
+        let heap = Heap::builder().heap_bytes(4 << 20).set("max-mutators", "1").build().unwrap();
+        for _ in 0..10 {
+            let place = Reserved::new(heap.shared()).unwrap();
+            let second = Reserved::new(heap.shared()).err();
+            assert_eq!(second, Some(EnterError::TooManyMutators { max: 1 }));
+            // As when the system refuses the thread.
+            drop(place);
+        }
+        assert!(heap.spawn("takes it", |_| ()).unwrap().join_outside().is_ok());
+        heap.enter(|_| ());
+    }
+
+    #[test]
+    fn beside_a_collector_without_its_priority_none_is_asked_for() {
+        std::thread::spawn(|| {
+            let options = RealtimeOptions { name: "task".into(), priority: 5, ..RealtimeOptions::default() };
+            let refused = take_place(&RealtimeOptions { stack_bytes: 0, ..options }, 10, false);
+            let said = refused.iter().find(|r| r.contains("SCHED_FIFO")).expect("it is said");
+            assert!(said.contains("task") && said.contains("priority 5") && said.contains("(10)"), "{said}");
+            assert_eq!(priority::current_fifo(), None);
+        })
+        .join()
+        .unwrap();
+    }
+}

@@ -48,3 +48,6 @@ pub use condvar::{Condvar, WaitTimeoutResult};
 pub use mutex::{Mutex, MutexGuard};
 pub use queue::SendTimeoutError;
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
+
+#[cfg(test)]
+mod tests;
