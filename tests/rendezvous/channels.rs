@@ -72,11 +72,11 @@ quickcheck! {
                     }
                     // Clones come and go without consequence.
                     (13, _, _) => drop((sender.clone(), receiver.clone())),
-                    (14, _, _) if i % 8 == 0 => {
+                    (14, _, _) if i.is_multiple_of(8) => {
                         model.sender = false;
                         sender = None;
                     }
-                    (15, _, _) if i % 8 == 0 => {
+                    (15, _, _) if i.is_multiple_of(8) => {
                         model.receiver = false;
                         model.values.clear();
                         receiver = None;
