@@ -5,7 +5,7 @@
 #[path = "safety/common.rs"]
 mod common;
 
-use common::{check_list, collect, eventually, list};
+use common::{check_list, churn, collect, eventually, list};
 use metronome_gc::alarm::{affinity, priority};
 use metronome_gc::{EnterError, Heap, Mutator, Payload, RealtimeOptions, Root, SpawnError};
 use std::sync::Arc;
@@ -39,8 +39,8 @@ fn threads_work_in_the_heap_and_are_joined_by_a_mutator_while_cycles_run() {
                 heap.spawn(&format!("worker-{n}"), move |m| {
                     let root = Root::new(m, m.alloc(Payload(n)).unwrap());
                     while !quit.load(SeqCst) {
-                        check_list(m, list(m, 50), 50);
-                        while m.reserve(1 << 16).is_err() {}
+                        churn(m, 50);
+                        m.safepoint();
                     }
                     root.get(m).0
                 })
@@ -250,9 +250,8 @@ fn a_real_time_mutator_and_the_collector_both_come_forward() {
             let kept = Root::new(m, list(m, 100));
             // By counts: until enough cycles have completed beside it.
             while watch.glance().cycles < 20 {
-                check_list(m, list(m, 50), 50);
+                churn(m, 50);
                 counted.fetch_add(1, SeqCst);
-                while m.reserve(1 << 16).is_err() {}
                 // A periodic task sleeps between its jobs; without it, this thread could keep all others from a CPU.
                 m.blocking(|| std::thread::sleep(std::time::Duration::from_micros(200)));
             }

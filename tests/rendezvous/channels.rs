@@ -1,6 +1,6 @@
 //! Channels: against a model, between many threads, at their ends.
 
-use crate::common::{eventually, node};
+use crate::common::{collect, eventually, node};
 use crate::{busy_heap, cycles_pass};
 use metronome_gc::Global;
 use metronome_gc::rendezvous::{
@@ -107,6 +107,8 @@ fn between_many_threads_every_value_arrives_once_and_in_its_sender_s_order() {
         let (sender, receiver) = ends::<(usize, usize)>(capacity);
         let mut seen = vec![0u8; SENDERS * VALUES];
         std::thread::scope(|s| {
+            // At least one cycle runs beside them, whatever the machine.
+            s.spawn(|| heap.enter(collect));
             for t in 0..SENDERS {
                 let (heap, sender) = (&heap, sender.clone());
                 s.spawn(move || {
@@ -173,7 +175,6 @@ fn between_many_threads_every_value_arrives_once_and_in_its_sender_s_order() {
             }
         });
         assert!(seen.iter().all(|&n| n == 1), "{capacity:?}: lost or doubled");
-        assert!(heap.glance().cycles > 0);
     }
 }
 
