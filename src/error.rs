@@ -195,3 +195,92 @@ impl std::ops::Deref for BeforeFailure {
         &*self.0
     }
 }
+
+/// Why a thread of the heap could not be started.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// The name has a zero byte, which the system's names cannot have.
+    Name {
+        /// The name asked for.
+        name: String,
+    },
+    /// The priority is not below the collector's, which such a thread would keep from running.
+    PriorityNotBelowCollector {
+        /// The priority asked for.
+        requested: u8,
+        /// The option `gc-priority`; 0 if the collector has no real-time priority.
+        collector: u8,
+    },
+    /// The stack asked for is larger than any thread may have.
+    StackTooLarge {
+        /// Bytes asked for.
+        requested_bytes: usize,
+        /// The most.
+        max_bytes: usize,
+    },
+    /// The thread could not enter the heap.
+    Enter(EnterError),
+    /// The system could not start the thread.
+    Thread {
+        /// The thread's name.
+        name: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpawnError::Name { name } => {
+                write!(f, "the thread name {name:?} has a zero byte: choose one without")
+            }
+            SpawnError::PriorityNotBelowCollector { requested, collector: 0 } => write!(
+                f,
+                "real-time priority {requested} needs a collector with a higher one, and gc-priority is 0: set \
+                 gc-priority above {requested}, or ask for priority 0"
+            ),
+            SpawnError::PriorityNotBelowCollector { requested, collector: 1 } => write!(
+                f,
+                "real-time priority {requested} is not below the collector's 1, and there is none below: raise \
+                 gc-priority above {requested}, or ask for priority 0"
+            ),
+            SpawnError::PriorityNotBelowCollector { requested, collector } => write!(
+                f,
+                "real-time priority {requested} is not below the collector's {collector}: choose one from 1 to {}, 0 for \
+                 none, or raise gc-priority above {requested}",
+                collector - 1
+            ),
+            SpawnError::StackTooLarge { requested_bytes, max_bytes } => write!(
+                f,
+                "a stack of {requested_bytes} bytes is larger than {max_bytes}: choose a smaller stack_bytes"
+            ),
+            SpawnError::Enter(e) => e.fmt(f),
+            SpawnError::Thread { name, source } => {
+                write!(
+                    f,
+                    "cannot start the thread {name}: {source}; check the limits on threads and memory (ulimit -u, -v)"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for SpawnError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            SpawnError::Enter(e) => Some(e),
+            SpawnError::Thread { source, .. } => Some(source),
+            SpawnError::Name { .. }
+            | SpawnError::PriorityNotBelowCollector { .. }
+            | SpawnError::StackTooLarge { .. } => None,
+        }
+    }
+}
+
+impl From<EnterError> for SpawnError {
+    fn from(e: EnterError) -> Self {
+        SpawnError::Enter(e)
+    }
+}

@@ -129,6 +129,8 @@ impl Heap {
         let (tell, told) = std::sync::mpsc::channel();
         let collector = spawn("metronome-gc", "collector", move || {
             let (fifo, refused) = take_place(s.config.gc_priority, s.config.gc_cpu);
+            // Relaxed: ordered by the message below, before which no user has the heap.
+            s.collector_fifo.store(fifo, Relaxed);
             // Set also if the thread unwinds, so that closing never waits for ever.
             let _done = Done(Arc::clone(&s));
             let driver = Driver::new(Arc::clone(&s), recorder, verify, fifo);
@@ -256,6 +258,10 @@ impl Heap {
     /// the heap, but holds up the log and other listeners while it runs; a panic is caught and counted.
     pub fn subscribe(&self, f: impl FnMut(&crate::Notification) + Send + 'static) -> crate::Subscription {
         self.owner.reporter.subscribe(Box::new(f))
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.owner.shared
     }
 
     /// Asks for a collection cycle, which then runs by quanta as every other one. Does not wait.
@@ -457,7 +463,7 @@ impl Drop for Owner {
             && drain_ns > 0
             && let Err(e) = crate::finalize::drain(&self.shared, drained)
         {
-            self.reporter.note(format!("closing the heap: {e} (finalizer-drain is over)"));
+            self.shared.note(format!("closing the heap: {e} (finalizer-drain is over)"));
         }
         if let Some(alarm) = self.alarm.lock().unwrap_or_else(PoisonError::into_inner).take() {
             self.reporter.alarm_stopped(&alarm.stop());

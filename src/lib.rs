@@ -7,6 +7,7 @@
 
 #[allow(unsafe_code)]
 mod array;
+mod blocked;
 #[allow(unsafe_code)]
 mod boost;
 #[allow(unsafe_code)]
@@ -48,12 +49,14 @@ pub mod pressure;
 mod reaper;
 mod reason;
 mod reference_queue;
+pub mod rendezvous;
 #[allow(unsafe_code)]
 mod report;
 #[allow(unsafe_code)]
 mod reserve;
 #[allow(unsafe_code)]
 mod shared;
+mod spawn;
 mod stats;
 #[allow(unsafe_code)]
 mod sync;
@@ -78,7 +81,7 @@ pub use collect::{Collect, CollectError, Collected};
 pub use config::Config;
 pub use death::DeathNotice;
 pub use ephemeron::Ephemeron;
-pub use error::{AllocError, BuildError, EnterError, Remedy, Shortage};
+pub use error::{AllocError, BuildError, EnterError, Remedy, Shortage, SpawnError};
 pub use finalize::{DrainError, Finalize};
 pub use gc::{Gc, Slot};
 pub use handle::{Global, Pinned, Root};
@@ -89,6 +92,7 @@ pub use notice::{Notification, Subscription};
 pub use reason::{CycleReason, DepartureReason, SyncReason};
 pub use reference_queue::ReferenceQueue;
 pub use reserve::Reserved;
+pub use spawn::{JoinHandle, RealtimeOptions, RealtimeThread};
 pub use stats::{Distribution, FinalizerCounts, Mmu, Predicted, ReferenceCounts, Stats};
 pub use trace::{Init, Payload, Trace, Tracer};
 pub use verify::Violation;

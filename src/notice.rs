@@ -108,6 +108,11 @@ pub enum Notification {
         /// What it waits in, as far as the system tells.
         place: String,
     },
+    /// Something else that is worth a line, such as what the system refused a thread.
+    Note {
+        /// The line.
+        text: String,
+    },
 }
 
 impl Notification {
@@ -154,6 +159,7 @@ impl Notification {
             Notification::Resized { from_bytes, to_bytes, returned_bytes, reason } => {
                 tell!(info, from_bytes, to_bytes, returned_bytes, reason, "heap resized");
             }
+            Notification::Note { text } => tell!(warn, "{text}"),
             Notification::BlockedInKernel { mutator, place } => {
                 tell!(warn, %mutator, %place, "a mutator sleeps in the kernel outside blocking");
             }

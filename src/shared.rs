@@ -172,6 +172,7 @@ impl Record {
 pub(crate) enum Told {
     Notification(Notification),
     Note(String),
+    Thread(metronome_verbosegc::model::Thread),
 }
 
 /// Things that wait in the outbox at most; the writer comes by every 50 ms.
@@ -279,6 +280,8 @@ pub(crate) struct Shared {
     /// Waits for memory that ended without it.
     pub(crate) out_of_memory: AtomicU64,
     pub(crate) barrier_spills: AtomicU64,
+    /// The collector thread has the real-time priority that was asked for. Written once, while the heap is built.
+    pub(crate) collector_fifo: AtomicBool,
     /// Fork generation of the process that made the heap.
     pub(crate) fork_generation: u32,
     #[cfg(any(test, feature = "hooks"))]
@@ -355,6 +358,7 @@ impl Shared {
             failed_bytes: AtomicU64::new(0),
             out_of_memory: AtomicU64::new(0),
             barrier_spills: AtomicU64::new(0),
+            collector_fifo: AtomicBool::new(false),
             fork_generation: crate::fork::generation(),
             config,
             #[cfg(any(test, feature = "hooks"))]
@@ -383,33 +387,39 @@ impl Shared {
 
     /// A record for the calling thread: a used one if possible. `None` when `max_mutators` threads are attached.
     pub(crate) fn attach(&self) -> Option<&Record> {
+        self.take_record().inspect(|r| self.own(r))
+    }
+
+    /// A record that no thread has; it counts as attached from now on.
+    pub(crate) fn take_record(&self) -> Option<&Record> {
+        match self.free_records.pop(|i| &self.record(i as usize).expect("a freed record exists").link) {
+            Some(i) => self.record(i as usize),
+            None => {
+                let _one_at_a_time = self.attach.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                // Relaxed: the lock orders attachments.
+                let i = self.records_len.load(Relaxed);
+                let cell = self.records.get(i)?;
+                // Release: pairs with the Acquire in `record` and `records_len`.
+                cell.store(Box::into_raw(Box::new(Record::new(i as u32))), Release);
+                self.records_len.store(i + 1, Release);
+                self.record(i)
+            }
+        }
+    }
+
+    /// Makes a taken record the calling thread's.
+    pub(crate) fn own(&self, record: &Record) {
         // SAFETY: gettid has no preconditions.
         let id = unsafe { libc::gettid() };
         let name: Arc<str> = match std::thread::current().name() {
             Some(n) => n.into(),
             None => format!("thread-{id}").into(),
         };
-        let record =
-            match self.free_records.pop(|i| &self.record(i as usize).expect("a freed record exists").link) {
-                Some(i) => self.record(i as usize)?,
-                None => {
-                    let _one_at_a_time =
-                        self.attach.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    // Relaxed: the lock orders attachments.
-                    let i = self.records_len.load(Relaxed);
-                    let cell = self.records.get(i)?;
-                    // Release: pairs with the Acquire in `record` and `records_len`.
-                    cell.store(Box::into_raw(Box::new(Record::new(i as u32))), Release);
-                    self.records_len.store(i + 1, Release);
-                    self.record(i)?
-                }
-            };
         *record.name.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = name;
         // Relaxed: only the owning thread reads it.
         record.attached.store(true, Relaxed);
         // Relaxed: ordered by the gate.
         record.thread_id.store(id, Relaxed);
-        Some(record)
     }
 
     /// The thread of `record` has ended: reuse the record, unless handles of the thread are still about.
@@ -543,6 +553,11 @@ impl Shared {
     /// The same for a line of text.
     pub(crate) fn note(&self, text: String) {
         self.post(Told::Note(text));
+    }
+
+    /// The same for a thread and what it got.
+    pub(crate) fn tell_thread(&self, thread: metronome_verbosegc::model::Thread) {
+        self.post(Told::Thread(thread));
     }
 
     fn post(&self, told: Told) {

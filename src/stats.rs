@@ -146,6 +146,9 @@ pub struct Stats {
     pub stops_cancelled: u64,
     /// Mutators that did not arrive or held up a cycle: name and how often.
     pub stragglers: Vec<(String, u64)>,
+    /// Mutators found asleep in the kernel, without [`Mutator::blocking`](crate::Mutator::blocking), when a stop had been
+    /// cancelled: name and how often (at most once per second each).
+    pub blocked_in_kernel: Vec<(String, u64)>,
     /// Synchronous collections.
     pub synchronous_collections: u64,
     /// Times the collector left its plan, and the last reason.

@@ -42,6 +42,43 @@ pub(crate) fn is_service() -> bool {
     SERVICE.try_with(Cell::get).unwrap_or(false)
 }
 
+/// An attachment set aside for a thread that is about to be started.
+pub(crate) struct Reserved {
+    shared: Arc<Shared>,
+    /// Of the record; `None` once a thread has it.
+    index: Option<u32>,
+}
+
+impl Reserved {
+    /// Whether a new thread can enter `shared` is decided here.
+    pub(crate) fn new(shared: &Arc<Shared>) -> Result<Reserved, EnterError> {
+        if shared.forked() {
+            return Err(EnterError::Forked);
+        }
+        let max = shared.config.max_mutators;
+        let record = shared.take_record().ok_or(EnterError::TooManyMutators { max })?;
+        Ok(Reserved { shared: Arc::clone(shared), index: Some(record.index) })
+    }
+
+    /// The calling thread, which has never entered this heap, is the one that it was set aside for.
+    pub(crate) fn adopt(mut self) {
+        let Some(record) = self.index.take().and_then(|i| self.shared.record(i as usize)) else { return };
+        self.shared.own(record);
+        let record = NonNull::from(record);
+        ATTACHMENTS.with_borrow_mut(|a| {
+            a.push(Attachment { shared: Arc::clone(&self.shared), record, entered: false });
+        });
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if let Some(record) = self.index.and_then(|i| self.shared.record(i as usize)) {
+            self.shared.detach(record);
+        }
+    }
+}
+
 /// Marks this thread as inside `shared`; the record to run as.
 pub(crate) fn enter(shared: &Arc<Shared>) -> Result<NonNull<Record>, EnterError> {
     if crate::fork::generation() != shared.fork_generation {
