@@ -5,6 +5,7 @@ use crate::config::{Config, ConfigError};
 use crate::driver::Driver;
 use crate::error::{BuildError, EnterError};
 use crate::events;
+use crate::immortal::ImmortalArea;
 use crate::mutator::Mutator;
 use crate::report::Reporter;
 use crate::shared::Shared;
@@ -87,12 +88,19 @@ struct Owner {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
+/// Size of a heap's immortal memory in bytes.
+const IMMORTAL_BYTES: u64 = 1 << 20;
+
 /// Builds the shared part: used by tests that drive the collector by hand too.
 pub(crate) fn build_shared(config: Config, clock: Clock) -> Result<(Shared, Vec<String>), BuildError> {
     let options =
         OsOptions { prefault: config.prefault, lock: config.lock_memory, huge_pages: config.huge_pages };
-    let (space, refused) = Space::new(config.heap, options).map_err(BuildError::Memory)?;
-    Ok((Shared::new(config, clock, space), refused))
+    let (space, mut refused) = Space::new(config.heap, options).map_err(BuildError::Memory)?;
+    let bytes = IMMORTAL_BYTES;
+    let (immortal, more) = ImmortalArea::new(bytes, config.lock_memory)
+        .map_err(|source| BuildError::Immortal { bytes, source })?;
+    refused.extend(more);
+    Ok((Shared::new(config, clock, space, immortal), refused))
 }
 
 impl Heap {
@@ -167,6 +175,10 @@ impl Heap {
                 threads: Mutex::new(threads),
             }),
         })
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.owner.shared
     }
 
     /// Runs `f` inside the heap, on this thread.
@@ -348,9 +360,10 @@ impl Drop for Owner {
         self.reporter.hurry();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         // The last clone may be dropped by drop glue on a reaper, or by a subscriber on a writer, this heap's or another
-        // one's: such a thread waits for nobody. All threads end by the signal.
+        // one's, or by a no-heap thread: such a thread waits for nobody. All threads end by the signal.
+        let waits = !crate::thread::is_service() && !crate::thread::is_no_heap();
         // Relaxed: written above.
-        if !crate::thread::is_service() && !self.shared.abandoned.load(Relaxed) {
+        if waits && !self.shared.abandoned.load(Relaxed) {
             for t in threads {
                 // A panic in it has been reported by the panic hook.
                 let _ = t.join();

@@ -25,13 +25,17 @@ mod handle;
 #[allow(unsafe_code)]
 mod heap;
 mod hooks;
+#[allow(unsafe_code)]
+mod immortal;
 mod log_sink;
 #[allow(unsafe_code)]
 mod mark;
 mod meter;
 #[allow(unsafe_code)]
 mod mutator;
+pub mod no_heap;
 mod notice;
+pub mod queue;
 #[allow(unsafe_code)]
 mod reaper;
 #[allow(unsafe_code)]
@@ -60,8 +64,10 @@ pub use error::{AllocError, BuildError, EnterError};
 pub use gc::{Gc, Slot};
 pub use handle::{Global, Root, Weak};
 pub use heap::{Glance, Heap, HeapBuilder};
+pub use immortal::{Immortal, ImmortalArea, ImmortalError};
 pub use metronome_derive::Trace;
 pub use mutator::Mutator;
+pub use no_heap::{NoHeap, NoHeapOptions, NoHeapThread, SpawnError};
 pub use stats::{Distribution, Mmu, Predicted, Stats};
 pub use trace::{Init, Payload, Trace, Tracer};
 pub use verify::Violation;

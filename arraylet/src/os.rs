@@ -124,7 +124,7 @@ impl Mapping {
     }
 
     /// Whether prefaulting `bytes` is reasonable: touching more than there is would have the system kill processes.
-    pub(crate) fn check_available(bytes: usize) -> Result<(), ReserveError> {
+    pub fn check_available(bytes: usize) -> Result<(), ReserveError> {
         let Some(available) = available_bytes() else { return Ok(()) };
         if bytes as u64 > available {
             return Err(ReserveError::Unavailable { bytes, available });
