@@ -3,7 +3,9 @@
 use crate::common::{collect_twice, eventually, heap, panic_of};
 use metronome_gc::alarm::{affinity, priority};
 use metronome_gc::testing::TestHeap;
-use metronome_gc::{Config, EnterError, Global, Heap, NoHeap, NoHeapOptions, Payload, SpawnError};
+use metronome_gc::{
+    Config, EnterError, Global, Heap, NoHeap, NoHeapOptions, NoHeapThread, Payload, SpawnError,
+};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -209,8 +211,8 @@ fn options_out_of_range_are_errors() {
 #[test]
 fn its_panic_is_its_joiners() {
     let heap = heap(4);
-    let thread = heap.spawn_no_heap(options(), |_| panic!("by design")).unwrap();
-    let payload = thread.join().map(|()| ()).unwrap_err();
+    let thread: NoHeapThread<()> = heap.spawn_no_heap(options(), |_| panic!("by design")).unwrap();
+    let payload = thread.join().unwrap_err();
     assert_eq!(payload.downcast_ref::<&str>(), Some(&"by design"));
     // The heap has not noticed.
     collect_twice(&heap);
