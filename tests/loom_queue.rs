@@ -6,7 +6,7 @@
 //! cell without any ordering of its own, so an access that the states do not order is reported (INV-RING-OWNER,
 //! INV-RING-ORDER). A sleeper that nobody wakes is a deadlock, which loom reports (and the process aborts).
 #![cfg(loom)]
-#![allow(dead_code, reason = "the models use a part of the ends")]
+#![allow(dead_code, unreachable_pub, reason = "the models use a part of the library's own files")]
 
 #[path = "../src/queue/ends.rs"]
 mod ends;
@@ -170,6 +170,7 @@ fn a_reader_that_goes_loses_nothing() {
 fn blocked_writers_are_woken() {
     explore(2, || {
         let (mut reader, writer) = read_queue(1);
+        writer.write(5).unwrap();
         let writers: Vec<_> = (0..2)
             .map(|k| {
                 let writer = Arc::clone(&writer);
@@ -179,7 +180,6 @@ fn blocked_writers_are_woken() {
                 })
             })
             .collect();
-        writer.write(5).unwrap();
         drop(writer);
         let mut got: Vec<u32> = Vec::new();
         loop {
