@@ -134,6 +134,30 @@ fn forced_values_are_read_or_returned() {
     }
 }
 
+/// The same of the bare ring, short enough for more preemptions: the producer comes twice just when the consumer has
+/// claimed the only value, and fills an element of which it knows by those claims only that it is free.
+#[test]
+fn a_claim_tells_what_was_freed_before() {
+    let mut builder = loom::model::Builder::new();
+    // What `LOOM_MAX_PREEMPTIONS` says is too few here.
+    builder.preemption_bound = Some(5);
+    builder.check(|| {
+        let (mut producer, mut consumer) = ring(1);
+        assert_eq!(producer.force(1u32), None);
+        let taking = thread::spawn(move || {
+            let taken = [consumer.pop(), consumer.pop()];
+            (consumer, taken)
+        });
+        let replaced = [producer.force(2), producer.force(3)];
+        let (mut consumer, taken) = taking.join().unwrap();
+        let taken: Vec<u32> = taken.into_iter().flatten().chain(consumer.pop()).collect();
+        assert!(taken.is_sorted() && taken.last() == Some(&3) && consumer.pop().is_none(), "{taken:?}");
+        let mut all: Vec<u32> = replaced.into_iter().flatten().chain(taken).collect();
+        all.sort_unstable();
+        assert_eq!(all, [1, 2, 3]);
+    });
+}
+
 /// The reader goes while values are being written or forced: each is read, given back, or dropped once, and none by the
 /// writer's end.
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::common::{collect_twice, eventually, heap, panic_of};
 use metronome_gc::alarm::{affinity, priority};
+use metronome_gc::queue::{ReadError, WaitFreeReadQueue, WaitFreeWriteQueue};
 use metronome_gc::testing::TestHeap;
 use metronome_gc::{
     Config, EnterError, Global, Heap, NoHeap, NoHeapOptions, NoHeapThread, Payload, SpawnError,
@@ -27,32 +28,58 @@ fn it_runs_on_while_the_world_is_stopped_for_long() {
     let heap = TestHeap::new(Config { heap: 4 << 20, ..Config::default() }).unwrap();
     let quit = Arc::new(AtomicBool::new(false));
     let (free, bound) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (give, given) = std::sync::mpsc::channel();
     let thread = {
         let (quit, free) = (Arc::clone(&quit), Arc::clone(&free));
         heap.spawn_no_heap(options(), move |n| {
-            let mut kept = 0;
+            // One end of each queue for the mutator, which will be stopped in the middle of using it.
+            let (mut writer, reader) = WaitFreeWriteQueue::new(n.immortal_area(), 4).unwrap();
+            let (mut inp, out) = WaitFreeReadQueue::<u64>::new(n.immortal_area(), 4).unwrap();
+            give.send((reader, out)).unwrap();
+            let (mut kept, mut accepted, mut got) = (0, 0u64, 0u64);
             while !quit.load(Relaxed) {
                 free.fetch_add(1, Relaxed);
+                // Whether the mutator reads or not: full is an answer, and a forced write always succeeds.
+                if free.load(Relaxed) % 2 == 0 {
+                    accepted += u64::from(writer.write(1u64).is_ok());
+                } else {
+                    accepted += 1 - writer.force(1u64).unwrap().unwrap_or(0);
+                }
+                got += inp.read().unwrap_or(0);
                 // Immortal memory, too, is there all the time.
                 if kept < 1000 {
                     kept += *n.immortal(1u64).unwrap();
                 }
                 std::thread::yield_now();
             }
-            kept
+            drop(writer);
+            // What the mutator had written before it saw that.
+            loop {
+                match inp.read() {
+                    Ok(v) => got += v,
+                    Err(ReadError::Empty) => std::thread::yield_now(),
+                    Err(ReadError::Disconnected) => return (kept, accepted, got),
+                }
+            }
         })
         .unwrap()
     };
-    std::thread::scope(|s| {
-        // The control: a mutator, which does stop.
-        s.spawn(|| {
+    let (reader, out) = given.recv().unwrap();
+    let (read, written) = std::thread::scope(|s| {
+        // The control: a mutator, which does stop. It waits in the queues too, and comes back from there.
+        let mutator = s.spawn(|| {
             heap.enter(|m| {
-                while !quit.load(Relaxed) {
+                let (mut read, mut written) = (0, 0);
+                while let Ok(v) = reader.read(m) {
+                    read += v;
                     bound.fetch_add(1, Relaxed);
+                    out.write(m, 1).unwrap();
+                    written += 1;
                     m.safepoint();
-                    std::thread::yield_now();
                 }
-            });
+                drop(out);
+                (read, written)
+            })
         });
         eventually("both threads run", || free.load(Relaxed) > 0 && bound.load(Relaxed) > 0);
         for _ in 0..3 {
@@ -65,8 +92,10 @@ fn it_runs_on_while_the_world_is_stopped_for_long() {
             eventually("the mutator goes on", || bound.load(Relaxed) > after);
         }
         quit.store(true, Relaxed);
+        mutator.join().unwrap()
     });
-    assert_eq!(thread.join().unwrap(), 1000);
+    let (kept, accepted, got) = thread.join().unwrap();
+    assert_eq!((kept, accepted, written), (1000, read, got));
 }
 
 #[test]
