@@ -69,6 +69,13 @@ pub enum BuildError {
     Config(crate::config::ConfigError),
     /// The memory could not be had.
     Memory(ReserveError),
+    /// The immortal memory could not be had.
+    Immortal {
+        /// Bytes asked for.
+        bytes: u64,
+        /// The system's reason.
+        source: ReserveError,
+    },
     /// A thread could not be started.
     Thread {
         /// Which.
@@ -90,6 +97,12 @@ impl fmt::Display for BuildError {
         match self {
             BuildError::Config(e) => e.fmt(f),
             BuildError::Memory(e) => e.fmt(f),
+            BuildError::Immortal { bytes, source } => {
+                write!(
+                    f,
+                    "cannot have {bytes} bytes of immortal memory: lower the option immortal ({source})"
+                )
+            }
             BuildError::Thread { name, source } => {
                 write!(f, "cannot start the {name} thread: {source}; check the limit on threads (ulimit -u)")
             }
@@ -108,7 +121,7 @@ impl std::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             BuildError::Config(e) => Some(e),
-            BuildError::Memory(e) => Some(e),
+            BuildError::Memory(e) | BuildError::Immortal { source: e, .. } => Some(e),
             BuildError::Thread { source, .. } | BuildError::Log { source, .. } => Some(source),
         }
     }
@@ -137,6 +150,8 @@ pub enum EnterError {
     Forked,
     /// The thread is ending: its thread-local state is gone.
     ThreadEnding,
+    /// The thread is a no-heap one, which no quantum may delay: no heap lets it in.
+    NoHeapThread,
 }
 
 impl fmt::Display for EnterError {
@@ -153,6 +168,9 @@ impl fmt::Display for EnterError {
                 f.write_str("a forked child must not use its parent's heap: make a heap of its own, or exec")
             }
             EnterError::ThreadEnding => f.write_str("the thread is ending: enter the heap before its destructors run"),
+            EnterError::NoHeapThread => f.write_str(
+                "a no-heap thread must not enter a heap: send what is to be done there to a heap thread, by a WaitFreeWriteQueue",
+            ),
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::config::{Config, ConfigError};
 use crate::driver::Driver;
 use crate::error::{BeforeFailure, BuildError, EnterError};
 use crate::events;
+use crate::immortal::ImmortalArea;
 use crate::mutator::Mutator;
 use crate::report::Reporter;
 use crate::shared::Shared;
@@ -104,8 +105,12 @@ struct Owner {
 pub(crate) fn build_shared(config: Config, clock: Clock) -> Result<(Shared, Vec<String>), BuildError> {
     let os = OsOptions { prefault: config.prefault, lock: config.lock_memory, huge_pages: config.huge_pages };
     let options = SpaceOptions { max_bytes: config.heap, initial_bytes: config.effective_initial_heap(), os };
-    let (space, refused) = Space::new(options).map_err(BuildError::Memory)?;
-    Ok((Shared::new(config, clock, space), refused))
+    let (space, mut refused) = Space::new(options).map_err(BuildError::Memory)?;
+    let bytes = config.immortal;
+    let (immortal, more) = ImmortalArea::new(bytes, config.lock_memory)
+        .map_err(|source| BuildError::Immortal { bytes, source })?;
+    refused.extend(more);
+    Ok((Shared::new(config, clock, space, immortal), refused))
 }
 
 impl Heap {
@@ -200,6 +205,10 @@ impl Heap {
         })
     }
 
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.owner.shared
+    }
+
     /// Runs `f` inside the heap, on this thread.
     ///
     /// # Panics
@@ -258,10 +267,6 @@ impl Heap {
     /// the heap, but holds up the log and other listeners while it runs; a panic is caught and counted.
     pub fn subscribe(&self, f: impl FnMut(&crate::Notification) + Send + 'static) -> crate::Subscription {
         self.owner.reporter.subscribe(Box::new(f))
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.owner.shared
     }
 
     /// Asks for a collection cycle, which then runs by quanta as every other one. Does not wait.
@@ -448,7 +453,7 @@ impl Drop for Owner {
             }
             return;
         }
-        let service = crate::thread::is_service();
+        let service = crate::thread::is_service() || crate::thread::is_no_heap();
         // A finalizer that drops the last clone leaves the heap when it ends.
         if crate::thread::is_inside(&self.shared) && !service {
             // Only when a thread that is inside the heap runs its destructors: the process is exiting.
@@ -472,7 +477,7 @@ impl Drop for Owner {
         self.reporter.hurry();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         // The last clone may be dropped by drop glue on a reaper, or by a subscriber on a writer, this heap's or another
-        // one's: such a thread waits for nobody. All threads end by the signal.
+        // one's, or by a no-heap thread: such a thread waits for nobody. All threads end by the signal.
         if wait {
             self.await_finalizer(drained.max(self.shared.clock.now().saturating_add(FINALIZER_NS)));
             for t in threads {

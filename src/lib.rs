@@ -36,6 +36,8 @@ mod header;
 #[allow(unsafe_code)]
 mod heap;
 mod hooks;
+#[allow(unsafe_code)]
+mod immortal;
 mod log_sink;
 #[allow(unsafe_code)]
 mod mark;
@@ -43,8 +45,10 @@ mod memory;
 mod meter;
 #[allow(unsafe_code)]
 mod mutator;
+pub mod no_heap;
 mod notice;
 pub mod pressure;
+pub mod queue;
 #[allow(unsafe_code)]
 mod reaper;
 mod reason;
@@ -86,8 +90,10 @@ pub use finalize::{DrainError, Finalize};
 pub use gc::{Gc, Slot};
 pub use handle::{Global, Pinned, Root};
 pub use heap::{Glance, Heap, HeapBuilder};
+pub use immortal::{Immortal, ImmortalArea, ImmortalError};
 pub use metronome_derive::Trace;
 pub use mutator::Mutator;
+pub use no_heap::{NoHeap, NoHeapOptions, NoHeapThread};
 pub use notice::{Notification, Subscription};
 pub use reason::{CycleReason, DepartureReason, SyncReason};
 pub use reference_queue::ReferenceQueue;

@@ -19,6 +19,7 @@ use crate::error::BeforeFailure;
 use crate::finalize::Finalizers;
 use crate::gate::{Gate, Spin};
 use crate::hooks::fault;
+use crate::immortal::ImmortalArea;
 use crate::notice::Notification;
 use crate::reason::SyncReason;
 use crate::sync::futex_wake;
@@ -198,6 +199,8 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) phase: CachePadded<PhaseCell>,
     pub(crate) space: Space,
+    /// Held by no-heap threads too, which outlive the heap.
+    pub(crate) immortal: Arc<ImmortalArea>,
     pub(crate) logs: LogPool,
     /// Mutators whose logs hold references that the collector has not been handed.
     pub(crate) logging: metronome_arraylet::IndexStack,
@@ -289,7 +292,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(config: Config, clock: Clock, space: Space) -> Shared {
+    pub(crate) fn new(config: Config, clock: Clock, space: Space, immortal: ImmortalArea) -> Shared {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let initial_regions = space.limit_regions();
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
@@ -303,6 +306,7 @@ impl Shared {
             phase: CachePadded::new(PhaseCell::new()),
             logs: LogPool::new(u32::try_from(config.log_buffers).unwrap_or(u32::MAX)),
             space,
+            immortal: Arc::new(immortal),
             logging: metronome_arraylet::IndexStack::new(),
             globals: Table::new(),
             weaks: Table::new(),

@@ -139,6 +139,27 @@ impl TestHeap {
         assert!(steps.done, "{steps:?}");
     }
 
+    /// Runs `f` while the world is stopped. Every mutator must come by a poll, or the stop would last
+    /// for ever.
+    pub fn while_stopped<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _collector = self.collector();
+        let _stopped =
+            Stopped::try_new(&self.shared, None, self.shared.spin, None).expect("a stop without a deadline");
+        f()
+    }
+
+    /// Starts a no-heap thread.
+    ///
+    /// # Errors
+    /// As [`Heap::spawn_no_heap`](crate::Heap::spawn_no_heap).
+    pub fn spawn_no_heap<R: Send + 'static>(
+        &self,
+        options: crate::NoHeapOptions,
+        f: impl FnOnce(&crate::NoHeap) -> R + Send + 'static,
+    ) -> Result<crate::NoHeapThread<R>, crate::SpawnError> {
+        crate::no_heap::spawn(&self.shared, options, f)
+    }
+
     fn collector(&self) -> MutexGuard<'_, Collector> {
         self.collector.lock().unwrap_or_else(PoisonError::into_inner)
     }
