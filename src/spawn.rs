@@ -184,7 +184,7 @@ impl Heap {
         }
         let stack = options.stack_bytes;
         if stack > STACK_MAX {
-            return Err(SpawnError::StackTooLarge { requested_bytes: stack, max_bytes: STACK_MAX });
+            return Err(SpawnError::Stack { requested_bytes: stack, min_bytes: 0, max_bytes: STACK_MAX });
         }
         let builder = std::thread::Builder::new().stack_size(stack + STACK_EXTRA);
         // Relaxed: written while the heap was built.
@@ -211,7 +211,7 @@ impl Heap {
         f: impl FnOnce(&mut Mutator<'_>) -> R + Send + 'static,
     ) -> Result<JoinHandle<R>, SpawnError> {
         if name.contains('\0') {
-            return Err(SpawnError::Name { name: name.into() });
+            return Err(SpawnError::Name);
         }
         let place = Reserved::new(self.shared())?;
         let heap = self.clone();
@@ -220,10 +220,7 @@ impl Heap {
             set_up();
             heap.enter(f)
         };
-        match builder.name(name.into()).spawn(body) {
-            Ok(inner) => Ok(JoinHandle { inner }),
-            Err(source) => Err(SpawnError::Thread { name: name.into(), source }),
-        }
+        builder.name(name.into()).spawn(body).map(|inner| JoinHandle { inner }).map_err(SpawnError::Thread)
     }
 }
 

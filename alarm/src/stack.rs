@@ -23,7 +23,7 @@ pub struct Prefaulted {
     pub touched_bytes: usize,
     /// Bytes locked in memory, from there to the stack's end: 0 if the kernel refused.
     pub locked_bytes: usize,
-    /// What could not be had.
+    /// What could not be had; of several, the lock.
     pub refused: Option<StackRefused>,
 }
 
@@ -215,7 +215,8 @@ mod tests {
         if elsewhere(&done) {
             return;
         }
-        assert!(done.touched_bytes < 1 << 20 && done.touched_bytes > 256 << 10, "{done:?}");
+        // The C library may give a larger stack that it has in store.
+        assert!(done.touched_bytes < 64 << 20 && done.touched_bytes > 256 << 10, "{done:?}");
         match done.refused {
             Some(StackRefused::TooSmall { requested_bytes, available_bytes }) => {
                 assert_eq!((requested_bytes, available_bytes), (64 << 20, done.touched_bytes));
