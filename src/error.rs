@@ -218,11 +218,8 @@ impl std::ops::Deref for BeforeFailure {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SpawnError {
-    /// The name has a zero byte, which the system's names cannot have.
-    Name {
-        /// The name asked for.
-        name: String,
-    },
+    /// The thread's name contains a zero byte.
+    Name,
     /// The priority is not below the collector's, which such a thread would keep from running.
     PriorityNotBelowCollector {
         /// The priority asked for.
@@ -230,30 +227,39 @@ pub enum SpawnError {
         /// The option `gc-priority`; 0 if the collector has no real-time priority.
         collector: u8,
     },
-    /// The stack asked for is larger than any thread may have.
-    StackTooLarge {
+    /// The priority is not above the collector's and the alarm's, which could delay a no-heap thread.
+    PriorityNotAbove {
+        /// The priority asked for.
+        requested: u8,
+        /// The option `gc-priority`.
+        gc_priority: u8,
+        /// The option `alarm-priority`.
+        alarm_priority: u8,
+    },
+    /// Priorities end at 99.
+    PriorityOutOfRange {
+        /// The priority asked for.
+        requested: u8,
+    },
+    /// The size of the stack is out of range.
+    Stack {
         /// Bytes asked for.
         requested_bytes: usize,
-        /// The most.
+        /// Least bytes.
+        min_bytes: usize,
+        /// Most bytes.
         max_bytes: usize,
     },
     /// The thread could not enter the heap.
     Enter(EnterError),
-    /// The system could not start the thread.
-    Thread {
-        /// The thread's name.
-        name: String,
-        /// The system's reason.
-        source: std::io::Error,
-    },
+    /// The system did not start the thread.
+    Thread(std::io::Error),
 }
 
 impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SpawnError::Name { name } => {
-                write!(f, "the thread name {name:?} has a zero byte: choose one without")
-            }
+            SpawnError::Name => f.write_str("the thread's name contains a zero byte: choose one without"),
             SpawnError::PriorityNotBelowCollector { requested, collector: 0 } => write!(
                 f,
                 "real-time priority {requested} needs a collector with a higher one, and gc-priority is 0: set \
@@ -270,16 +276,23 @@ impl fmt::Display for SpawnError {
                  none, or raise gc-priority above {requested}",
                 collector - 1
             ),
-            SpawnError::StackTooLarge { requested_bytes, max_bytes } => write!(
+            SpawnError::PriorityNotAbove { requested, gc_priority, alarm_priority } => write!(
                 f,
-                "a stack of {requested_bytes} bytes is larger than {max_bytes}: choose a smaller stack_bytes"
+                "a no-heap thread of priority {requested} could be delayed by the heap's own threads (gc-priority \
+                 {gc_priority}, alarm-priority {alarm_priority}): choose a higher one, or lower those, or 0 to ask for none"
+            ),
+            SpawnError::PriorityOutOfRange { requested } => write!(
+                f,
+                "SCHED_FIFO priority {requested} does not exist: choose one up to {}",
+                metronome_alarm::priority::MAX_PRIORITY
+            ),
+            SpawnError::Stack { requested_bytes, min_bytes, max_bytes } => write!(
+                f,
+                "a stack of {requested_bytes} bytes is out of range: choose {min_bytes} to {max_bytes}"
             ),
             SpawnError::Enter(e) => e.fmt(f),
-            SpawnError::Thread { name, source } => {
-                write!(
-                    f,
-                    "cannot start the thread {name}: {source}; check the limits on threads and memory (ulimit -u, -v)"
-                )
+            SpawnError::Thread(e) => {
+                write!(f, "cannot start the thread: {e}; check the limits on threads (ulimit -u) and memory")
             }
         }
     }
@@ -289,10 +302,12 @@ impl std::error::Error for SpawnError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             SpawnError::Enter(e) => Some(e),
-            SpawnError::Thread { source, .. } => Some(source),
-            SpawnError::Name { .. }
+            SpawnError::Thread(e) => Some(e),
+            SpawnError::Name
             | SpawnError::PriorityNotBelowCollector { .. }
-            | SpawnError::StackTooLarge { .. } => None,
+            | SpawnError::PriorityNotAbove { .. }
+            | SpawnError::PriorityOutOfRange { .. }
+            | SpawnError::Stack { .. } => None,
         }
     }
 }

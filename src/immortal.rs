@@ -12,8 +12,8 @@
 //! An allocation is wait-free: at most [`TRIES`] exchanges of the counter and one addition, then the writes of the
 //! value. No lock, no system call, and no page fault where the area could be touched at the start.
 
+use metronome_arraylet::ReserveError;
 use metronome_arraylet::os::Mapping;
-use metronome_arraylet::{OsOptions, ReserveError};
 use std::alloc::Layout;
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -171,6 +171,12 @@ impl ImmortalArea {
     pub fn used_bytes(&self) -> u64 {
         // Relaxed: a report.
         self.used.load(Relaxed).min(self.size) as u64
+    }
+
+    /// Bytes left, but for alignment.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        self.size_bytes() - self.used_bytes()
     }
 
     /// Puts a value there for ever. Any thread; wait-free (see the module's bound). The value's `drop` never runs.

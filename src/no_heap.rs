@@ -20,12 +20,14 @@
 //! window, or give it a CPU of its own. Linux takes the CPU from real-time threads that use more than `sched_rt_runtime_us`
 //! of a second.
 
+use crate::error::SpawnError;
 use crate::heap::Heap;
 use crate::immortal::{Immortal, ImmortalArea, ImmortalError, ImmortalValue};
 use crate::shared::Shared;
 use crate::sync::{AtomicU32, futex_wait};
 use crate::thread;
 use metronome_alarm::{Clock, affinity, prefault_stack, priority, set_timer_slack};
+use metronome_verbosegc::model::ThreadKind;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -55,77 +57,6 @@ pub struct NoHeapOptions {
 impl Default for NoHeapOptions {
     fn default() -> Self {
         NoHeapOptions { priority: 0, cpu: None, stack_bytes: 256 << 10, name: "metronome-free".into() }
-    }
-}
-
-/// Why a no-heap thread was not started.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum SpawnError {
-    /// The priority is not above the collector's and the alarm's, so that they could delay the thread.
-    PriorityNotAbove {
-        /// The priority asked for.
-        requested: u8,
-        /// The option `gc-priority`.
-        gc_priority: u8,
-        /// The option `alarm-priority`.
-        alarm_priority: u8,
-    },
-    /// Priorities end at 99.
-    PriorityOutOfRange {
-        /// The priority asked for.
-        requested: u8,
-    },
-    /// The size of the stack is out of range.
-    Stack {
-        /// Bytes asked for.
-        requested_bytes: usize,
-        /// Least bytes.
-        min_bytes: usize,
-        /// Most bytes.
-        max_bytes: usize,
-    },
-    /// The thread's name contains a zero byte.
-    Name,
-    /// The system did not start the thread.
-    Thread(std::io::Error),
-}
-
-impl fmt::Display for SpawnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SpawnError::PriorityNotAbove { requested, gc_priority, alarm_priority } => write!(
-                f,
-                "a no-heap thread of priority {requested} could be delayed by the heap's own threads (gc-priority {gc_priority}, alarm-priority {alarm_priority}): choose a higher one, or lower those, or 0 to ask for none"
-            ),
-            SpawnError::PriorityOutOfRange { requested } => {
-                write!(
-                    f,
-                    "SCHED_FIFO priority {requested} does not exist: choose one up to {}",
-                    priority::MAX_PRIORITY
-                )
-            }
-            SpawnError::Stack { requested_bytes, min_bytes, max_bytes } => write!(
-                f,
-                "a no-heap thread's stack of {requested_bytes} bytes is out of range: choose {min_bytes} to {max_bytes}"
-            ),
-            SpawnError::Name => f.write_str("the thread's name contains a zero byte: choose one without"),
-            SpawnError::Thread(e) => {
-                write!(
-                    f,
-                    "cannot start the no-heap thread: {e}; check the limits on threads (ulimit -u) and memory"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for SpawnError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            SpawnError::Thread(e) => Some(e),
-            _ => None,
-        }
     }
 }
 
@@ -260,6 +191,7 @@ pub(crate) fn spawn<R: Send + 'static>(
 ) -> Result<NoHeapThread<R>, SpawnError> {
     options.check(shared)?;
     let area = Arc::clone(&shared.immortal);
+    let (name, asked, cpu) = (options.name.clone(), options.priority, options.cpu);
     let (tell, told) = mpsc::channel();
     let handle = std::thread::Builder::new()
         .name(options.name.clone())
@@ -274,6 +206,7 @@ pub(crate) fn spawn<R: Send + 'static>(
         .map_err(SpawnError::Thread)?;
     // An error means that the thread has ended before it could tell: `join` will say why.
     let refusals = told.recv().unwrap_or_default();
+    shared.tell_thread(ThreadKind::NoHeap, name, asked, cpu, &refusals);
     Ok(NoHeapThread { handle, refusals })
 }
 

@@ -368,6 +368,8 @@ impl Reporter {
         out.resident_bytes = s.space.resident_bytes();
         // Relaxed: counters.
         out.finalizers = FinalizerCounts { stuck: out.finalizers.stuck, ..s.finalizers.counts(s) };
+        (out.immortal_bytes, out.immortal_used_bytes) = (s.immortal.size_bytes(), s.immortal.used_bytes());
+        // Relaxed: counters.
         out.external_bytes = s.external.load(Relaxed);
         out.reaped = s.reaped.load(Relaxed);
         out.reaper_panics = s.reaper_panics.load(Relaxed);
@@ -443,6 +445,8 @@ impl Reporter {
                     exclusive_access_ns: stop_ns,
                     priority: u64::from(c.gc_priority),
                     cpu_ns: Some(cpu_ns),
+                    immortal_before_bytes: immortal_free(&self.shared),
+                    immortal_after_bytes: immortal_free(&self.shared),
                     work: state.work(&self.shared, references, soft_age),
                     ..SyncGcFacts::default()
                 };
@@ -726,6 +730,7 @@ impl State {
             planned_ns: q.planned_ns,
             cpu_ns: Some(q.cpu_ns),
             heap_free_bytes: q.free_bytes,
+            immortal_free_bytes: immortal_free(s),
             work,
             gc_thread_priority: self.priority,
             longest_step_ns: q.longest_step_ns,
@@ -772,4 +777,9 @@ fn count(known: &mut Vec<(String, u64)>, name: &str) {
     } else if known.len() < NAMES_MAX {
         known.push((name.into(), 1));
     }
+}
+
+/// Free immortal memory, if there is such memory. (A collection changes nothing in it.)
+fn immortal_free(s: &Shared) -> Option<u64> {
+    (s.immortal.size_bytes() > 0).then(|| s.immortal.free_bytes())
 }

@@ -29,6 +29,7 @@ use crossbeam_utils::CachePadded;
 use metronome_alarm::Clock;
 use metronome_arraylet::{Colour, Cursors, Space};
 use metronome_barrier::{BarrierFlags, Log, LogPool, Phase};
+use metronome_verbosegc::model;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
@@ -173,7 +174,7 @@ impl Record {
 pub(crate) enum Told {
     Notification(Notification),
     Note(String),
-    Thread(metronome_verbosegc::model::Thread),
+    Thread(model::Thread),
 }
 
 /// Things that wait in the outbox at most; the writer comes by every 50 ms.
@@ -559,9 +560,25 @@ impl Shared {
         self.post(Told::Note(text));
     }
 
-    /// The same for a thread and what it got.
-    pub(crate) fn tell_thread(&self, thread: metronome_verbosegc::model::Thread) {
-        self.post(Told::Thread(thread));
+    /// The same for a thread, with what it asked for and what it was refused.
+    pub(crate) fn tell_thread(
+        &self,
+        kind: model::ThreadKind,
+        name: String,
+        priority: u8,
+        cpu: Option<usize>,
+        refusals: &[String],
+    ) {
+        let all = refusals.is_empty();
+        self.post(Told::Thread(model::Thread {
+            name,
+            kind,
+            priority_asked: priority.into(),
+            // What it has if something was refused, the refusals say.
+            priority_had: all.then_some(priority.into()),
+            cpu: cpu.map(|c| c as u64),
+            refused: (!all).then(|| refusals.join("; ")),
+        }));
     }
 
     fn post(&self, told: Told) {

@@ -8,6 +8,7 @@ use crate::heap::Heap;
 use crate::mutator::Mutator;
 use crate::thread::Reserved;
 use metronome_alarm::{affinity, prefault_stack, priority, set_timer_slack};
+use metronome_verbosegc::model::ThreadKind;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The largest stack of a real-time thread.
@@ -184,7 +185,7 @@ impl Heap {
         }
         let stack = options.stack_bytes;
         if stack > STACK_MAX {
-            return Err(SpawnError::StackTooLarge { requested_bytes: stack, max_bytes: STACK_MAX });
+            return Err(SpawnError::Stack { requested_bytes: stack, min_bytes: 0, max_bytes: STACK_MAX });
         }
         let builder = std::thread::Builder::new().stack_size(stack + STACK_EXTRA);
         // Relaxed: written while the heap was built.
@@ -197,14 +198,7 @@ impl Heap {
         };
         let handle = self.start_thread(&name, builder, set_up, f)?;
         let refusals = told.recv().unwrap_or_default();
-        self.shared().tell_thread(metronome_verbosegc::model::Thread {
-            name,
-            kind: metronome_verbosegc::model::ThreadKind::Realtime,
-            priority_asked: asked.into(),
-            priority_had: refusals.is_empty().then_some(asked.into()),
-            cpu: cpu.map(|c| c as u64),
-            refused: (!refusals.is_empty()).then(|| refusals.join("; ")),
-        });
+        self.shared().tell_thread(ThreadKind::Realtime, name, asked, cpu, &refusals);
         Ok(RealtimeThread { handle, refusals })
     }
 
@@ -216,7 +210,7 @@ impl Heap {
         f: impl FnOnce(&mut Mutator<'_>) -> R + Send + 'static,
     ) -> Result<JoinHandle<R>, SpawnError> {
         if name.contains('\0') {
-            return Err(SpawnError::Name { name: name.into() });
+            return Err(SpawnError::Name);
         }
         let place = Reserved::new(self.shared())?;
         let heap = self.clone();
@@ -225,10 +219,7 @@ impl Heap {
             set_up();
             heap.enter(f)
         };
-        match builder.name(name.into()).spawn(body) {
-            Ok(inner) => Ok(JoinHandle { inner }),
-            Err(source) => Err(SpawnError::Thread { name: name.into(), source }),
-        }
+        builder.name(name.into()).spawn(body).map(|inner| JoinHandle { inner }).map_err(SpawnError::Thread)
     }
 }
 

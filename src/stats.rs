@@ -181,6 +181,10 @@ pub struct Stats {
     pub references: ReferenceCounts,
     /// The finalizer thread.
     pub finalizers: FinalizerCounts,
+    /// Size of the immortal area.
+    pub immortal_bytes: u64,
+    /// What is in use of it.
+    pub immortal_used_bytes: u64,
     /// Memory outside the heap that the program has announced.
     pub external_bytes: u64,
     /// Listeners to notifications, and `tracing` subscribers, that panicked.

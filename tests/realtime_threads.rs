@@ -142,12 +142,11 @@ fn bad_names_and_stacks_are_errors_that_cost_no_place() {
     let heap = heap_with(&[("max-mutators", "1")]);
     for _ in 0..10 {
         let e = refused(heap.spawn("zero\0byte", |_| ()));
-        assert!(matches!(&e, SpawnError::Name { name } if name.contains('\0')), "{e:?}");
-        assert!(!e.to_string().contains(['\0', '\n']), "{e}");
+        assert!(matches!(&e, SpawnError::Name), "{e:?}");
         let options = RealtimeOptions { stack_bytes: usize::MAX, ..named("deep", 0) };
         let e = refused(heap.spawn_realtime(options, |_| ()));
         assert!(
-            matches!(e, SpawnError::StackTooLarge { requested_bytes: usize::MAX, max_bytes } if max_bytes == 1 << 30),
+            matches!(e, SpawnError::Stack { requested_bytes: usize::MAX, max_bytes, .. } if max_bytes == 1 << 30),
             "{e:?}"
         );
         assert_eq!(heap.spawn("fits", |_| 7).unwrap().join_outside().unwrap(), 7);

@@ -23,7 +23,7 @@ pub struct Prefaulted {
     pub touched_bytes: usize,
     /// Bytes locked in memory, from there to the stack's end: 0 if the kernel refused.
     pub locked_bytes: usize,
-    /// What could not be had.
+    /// What could not be had; of several, the lock.
     pub refused: Option<StackRefused>,
 }
 
