@@ -26,7 +26,7 @@
 //!
 //! # Running it
 //! `cargo test --test model -- --nocapture` prints sizes and counter-examples; `METRONOME_MODEL=full` adds scopes of
-//! up to some million states (ten minutes with `--release`).
+//! up to some million states (a quarter of an hour with `--release`).
 //!
 //! # What it does not show
 //! More objects or mutators than its scopes have; memory ordering (see the loom tests).
