@@ -4,5 +4,7 @@
 
 #[path = "teeth/random.rs"]
 mod random;
+#[path = "teeth/refs.rs"]
+mod refs;
 #[path = "teeth/scripts.rs"]
 mod scripts;
