@@ -28,7 +28,7 @@ impl Stamp {
     /// Whether the reference was made after the marking of the current cycle had ended.
     pub(crate) fn is_late(&self, s: &Shared) -> bool {
         // Relaxed: as in `set`; read after the reference, or while stopped.
-        self.0.load(Relaxed) == s.cycle.load(Relaxed)
+        self.0.load(Relaxed) == s.cycle.load(Relaxed) && !fault!(s, NoStamps)
     }
 }
 
@@ -150,7 +150,11 @@ reference! {
     /// all soft references to an object at once if none of them keeps it.
     Soft, softs, "Soft",
     // It keeps its object as a new `Global` does: during the snapshot the table may have been taken already.
-    |m: &Mutator<'_>, cell| m.shade_new(cell),
+    |m: &Mutator<'_>, cell| {
+        if !fault!(m.shared(), NoSoftBarrier) {
+            m.shade_new(cell);
+        }
+    },
     |e: &SoftNotes, s: &Shared| {
         e.made.set(s);
         e.touch(s);
