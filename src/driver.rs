@@ -337,7 +337,8 @@ impl Driver {
             self.events.emit(Event::HeadroomLow { free_bytes: free, heap_bytes: heap });
         }
         if failed != before {
-            self.events.emit(Event::AllocationFailed { ns: now, count: failed - before, total: failed });
+            let (count, enough) = (failed - before, self.enough());
+            self.events.emit(Event::AllocationFailed { ns: now, count, total: failed, enough });
         }
     }
 
