@@ -29,6 +29,7 @@ mod fork;
 mod gate;
 #[allow(unsafe_code)]
 mod gc;
+pub mod guide;
 #[allow(unsafe_code)]
 mod handle;
 #[allow(unsafe_code)]
