@@ -86,13 +86,8 @@ pub use collect::{Collect, CollectError, Collected};
 pub use config::Config;
 pub use death::DeathNotice;
 pub use ephemeron::Ephemeron;
-<<<<<<< HEAD
 pub use error::{AllocError, BuildError, EnterError, Remedy, Shortage, SpawnError};
-pub use finalize::{DrainError, Finalize};
-=======
-pub use error::{AllocError, BuildError, EnterError, Remedy, Shortage};
 pub use finalize::{DrainError, DrainStop, Finalize};
->>>>>>> reftests
 pub use gc::{Gc, Slot};
 pub use handle::{Global, Pinned, Root};
 pub use heap::{Glance, Heap, HeapBuilder};
