@@ -448,7 +448,6 @@ impl Reporter {
                     immortal_before_bytes: immortal_free(&self.shared),
                     immortal_after_bytes: immortal_free(&self.shared),
                     work: state.work(&self.shared, references, soft_age),
-                    ..SyncGcFacts::default()
                 };
                 state.notice(Notification::Synchronous { reason, ns: end_ns.saturating_sub(start_ns) });
                 state.write(|log| log.sync_gc(&facts));
