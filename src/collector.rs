@@ -269,7 +269,7 @@ impl Collector {
     fn drain(&mut self) -> Option<StepName> {
         let (s, queue, pending) = (&*self.shared, &mut self.queue, &mut self.pending);
         if !queue.is_empty() {
-            if pending.waits() {
+            if pending.waits() && !fault!(s, NoEphemeronLookup) {
                 queue.step(&s.space, |cell| pending.scanned(&s.ephemerons, cell));
             } else {
                 queue.step(&s.space, |_| ());
@@ -383,7 +383,7 @@ impl Collector {
         let counts = &mut self.counts.references;
         let unreachable = |cell: *mut u8| !cell.is_null() && !s.space.is_marked(cell);
         match table {
-            0 if fault!(s, NoWeakClearing) => (StepName::Weak, Progress::More),
+            0 | 1 if fault!(s, NoWeakClearing) => (StepName::Weak, Progress::More),
             0 => {
                 for i in range.filter(|&i| unreachable(s.weaks.get(i)) && !s.weaks.extra(i).is_late(s)) {
                     s.weaks.clear(i);
@@ -425,6 +425,8 @@ impl Collector {
         if self.verify {
             crate::verify::at_termination(s, stopped, &mut self.violations);
         }
+        // Keys that still wait are dead: no look-up is to find them in the next cycle.
+        self.pending = Pending::default();
         s.phase.switch(Phase::Phantom);
         let lens = [s.longs.len(), s.ephemerons.len(), s.deaths.len(), s.finalizers.len()];
         self.work = Work::Burying(Tables::new(lens));
@@ -446,6 +448,7 @@ impl Collector {
         let counts = &mut self.counts.references;
         let dead = |cell: *mut u8| !cell.is_null() && !s.space.is_marked(cell);
         match table {
+            0..=2 if fault!(s, NoBurying) => {}
             0 => {
                 for i in range.filter(|&i| dead(s.longs.get(i))) {
                     s.longs.clear(i);

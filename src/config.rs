@@ -52,6 +52,7 @@ const FLAGS_OF_RUN: &[&str] = &[
     "mutators",
     "live",
     "alloc-rate",
+    "heap-factor",
     "straggler",
     "config",
     "json",

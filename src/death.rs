@@ -89,6 +89,22 @@ impl Deaths {
     }
 }
 
+impl Deaths {
+    /// Drops the callbacks that will never run: they may own handles, which would keep the heap's memory for ever. Nobody
+    /// is or will be inside the heap.
+    pub(crate) fn abandon(&self) {
+        for i in 0..self.table.len() {
+            let callback = self.table.extra(i).take();
+            // Foreign code.
+            if let Err(value) = catch_unwind(AssertUnwindSafe(|| drop(callback))) {
+                // Relaxed: a counter.
+                self.panicked.fetch_add(1, Relaxed);
+                std::mem::forget(value);
+            }
+        }
+    }
+}
+
 /// Runs the callbacks of the dead. The finalizer thread, outside the heap.
 pub(crate) fn run(shared: &Shared) {
     let d = &shared.deaths;
@@ -140,7 +156,8 @@ impl fmt::Debug for DeathNotice {
 impl Mutator<'_> {
     /// Runs `callback` when `object` is dead for good, after any finalizer has run and cannot have brought it back. It
     /// runs once, on the heap's finalizer thread, outside the heap (it may enter it), and must not wait for long; a panic
-    /// is caught and counted. It does not run if the heap is closed before.
+    /// is caught and counted. It does not run if the heap is closed before, but is dropped then. One that owns a
+    /// [`Heap`](crate::Heap) keeps it open until it has run or been cancelled.
     ///
     /// Cost: a table entry and two boxes.
     pub fn on_death<T: Trace>(

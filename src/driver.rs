@@ -31,6 +31,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// The idle collector thread looks at the allocation rate this often.
 const IDLE_SAMPLE_NS: u64 = 10_000_000;
+/// Failed allocations are told at most once in this time.
+const FAILED_NS: u64 = 50_000_000;
 /// A mutator that holds up a cycle this long without a safepoint is named.
 const OVERDUE_NS: u64 = 250_000_000;
 
@@ -81,6 +83,8 @@ pub(crate) struct Driver {
     triggered: bool,
     sample: (u64, u64),
     failed_seen: u64,
+    /// When failed allocations were last told.
+    failed_told_ns: Option<u64>,
     /// Stops cancelled one after the other.
     cancelled: u32,
     /// No stop is tried before this time.
@@ -147,6 +151,7 @@ impl Driver {
             triggered: false,
             sample: (now, 0),
             failed_seen: 0,
+            failed_told_ns: None,
             cancelled: 0,
             not_before_ns: 0,
             external_at_end: 0,
@@ -180,6 +185,7 @@ impl Driver {
             }
         }
         self.tell_held();
+        self.tell_failed(self.shared.clock.now());
         self
     }
 
@@ -325,9 +331,6 @@ impl Driver {
         self.pacer.allocation_sample(now.saturating_sub(at), allocated.saturating_sub(before));
         self.sample = (now, allocated.max(before));
         self.publish_trigger();
-        // Relaxed, here and below: counters for reports.
-        let failed = self.shared.failed_allocations.load(Relaxed) + self.shared.out_of_memory.load(Relaxed);
-        let before = std::mem::replace(&mut self.failed_seen, failed);
         let (free, heap) = (self.shared.space.free_bytes(), self.shared.space.heap_bytes());
         let low = heap / 100 * u64::from(self.shared.config.headroom_low_percent);
         if self.headroom_told {
@@ -336,8 +339,20 @@ impl Driver {
             self.headroom_told = true;
             self.events.emit(Event::HeadroomLow { free_bytes: free, heap_bytes: heap });
         }
+        // A program that goes on all the same wakes this thread with every failure.
+        if self.failed_told_ns.is_none_or(|told| now.saturating_sub(told) >= FAILED_NS) {
+            self.tell_failed(now);
+        }
+    }
+
+    fn tell_failed(&mut self, now: u64) {
+        // Relaxed, both: counters for reports.
+        let failed = self.shared.failed_allocations.load(Relaxed) + self.shared.out_of_memory.load(Relaxed);
+        let before = std::mem::replace(&mut self.failed_seen, failed);
         if failed != before {
-            self.events.emit(Event::AllocationFailed { ns: now, count: failed - before, total: failed });
+            self.failed_told_ns = Some(now);
+            let (count, enough) = (failed - before, self.enough());
+            self.events.emit(Event::AllocationFailed { ns: now, count, total: failed, enough });
         }
     }
 

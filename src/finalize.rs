@@ -3,9 +3,10 @@
 //! # State of a registration
 //! ```text
 //! free ──register──▶ live ──unreachable at the end of marking──▶ due ──marked through──▶ queued ──taken──▶ free
-//!                     └──unreachable and suppressed──▶ free
+//!                     ├──unreachable and suppressed──▶ free
+//!                     └──found unreachable, but taken up again by a mutator in Weak──▶ renewed ──marked through──▶ live
 //! ```
-//! A *due* object is a root of the phase Finalize, a *queued* one of later cycles; so a finalizer always sees a complete
+//! A *due* or *renewed* object is a root of the phase Finalize, a *queued* one of later cycles; so a finalizer always sees a complete
 //! object, and what that refers to. The object's header notes whether it has an entry, and whether that is suppressed.
 //!
 //! # Who may touch what
@@ -18,7 +19,8 @@
 
 use crate::gc::Gc;
 use crate::handle::Root;
-use crate::header::{self, REGISTERED, SUPPRESSED};
+use crate::header::{self, REGISTERED, RENEWED, SUPPRESSED};
+use crate::hooks::fault;
 use crate::mutator::Mutator;
 use crate::shared::Shared;
 use crate::stats::FinalizerCounts;
@@ -27,6 +29,7 @@ use crate::table::Table;
 use crate::trace::Trace;
 use crate::weak::Stamp;
 use metronome_arraylet::IndexStack;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -81,6 +84,7 @@ type Run = unsafe fn(&mut Mutator<'_>, *mut u8);
 const LIVE: u8 = 0;
 const DUE: u8 = 1;
 const QUEUED: u8 = 2;
+const HELD: u8 = 3;
 
 /// What a registration holds besides its object.
 #[derive(Debug, Default)]
@@ -133,7 +137,7 @@ impl Finalizers {
         self.table.len()
     }
 
-    /// The object of a registration that keeps it alive by itself: due or queued. The collector, stopped.
+    /// The object of a registration that keeps it alive by itself: due, renewed or queued. The collector, stopped.
     pub(crate) fn root(&self, i: u32) -> *mut u8 {
         // Relaxed, in all of this: the collector changes it while stopped; mutators see it after the stop.
         match self.table.extra(i).state.load(Relaxed) {
@@ -156,7 +160,19 @@ impl Finalizers {
             return;
         }
         // SAFETY: a registered object is allocated: it is kept or unregistered before any sweep.
-        if unsafe { header::notes(cell) } & SUPPRESSED != 0 {
+        let notes = unsafe { header::notes(cell) };
+        if notes & RENEWED != 0 && !fault!(s, NoRenewal) {
+            // A mutator holds the object, or did a cycle ago, so it is kept for this one.
+            // SAFETY: as above; no mutator runs.
+            unsafe { header::note(cell, |n| Some(n & !RENEWED)) };
+            // Relaxed: see `root`.
+            r.state.store(HELD, Relaxed);
+            return;
+        }
+        if notes & SUPPRESSED != 0 {
+            if fault!(s, NoSuppressedRelease) {
+                return;
+            }
             // A long weak reference may bring the object back, and it may be registered again.
             // SAFETY: as above; no mutator runs.
             unsafe { header::note(cell, |_| Some(0)) };
@@ -172,11 +188,15 @@ impl Finalizers {
     /// All that due objects reach has been marked: they may be given out. The collector, stopped. Whether it was due.
     pub(crate) fn hand_out(&self, i: u32) -> bool {
         let r = self.table.extra(i);
-        // Relaxed: see `root`.
-        if self.table.get(i).is_null() || r.state.load(Relaxed) != DUE {
-            return false;
+        // Relaxed, in all of this: see `root`.
+        match r.state.load(Relaxed) {
+            DUE if !self.table.get(i).is_null() => r.state.store(QUEUED, Relaxed),
+            HELD => {
+                r.state.store(LIVE, Relaxed);
+                return false;
+            }
+            _ => return false,
         }
-        r.state.store(QUEUED, Relaxed);
         // Relaxed: counters.
         self.enqueued.fetch_add(1, Relaxed);
         self.backlog.fetch_add(1, Relaxed);
@@ -239,7 +259,7 @@ impl Mutator<'_> {
     /// Waits as a native thread until nothing is queued for the finalizer thread, at most `limit`. A safepoint.
     ///
     /// # Errors
-    /// [`DrainError`] when the limit is over.
+    /// [`DrainError`] when the limit is over; at once in a finalizer, which runs before those that wait.
     pub fn drain_finalizers(&mut self, limit: std::time::Duration) -> Result<(), DrainError> {
         // SAFETY: a mutator's heap is alive and in an `Arc`.
         let shared = unsafe { crate::handle::arc_of(self.shared) };
@@ -253,9 +273,12 @@ impl Mutator<'_> {
     /// Cost: a table entry and two atomic operations; each cycle looks at it once. A pause point it is not.
     pub fn register_finalizer<T: Finalize>(&self, object: Gc<'_, T>) -> bool {
         let (s, cell) = (self.shared(), object.cell_ptr());
+        // Rule 5 of the barrier, for an entry that was made before.
+        let renewed = s.phase.get().unmarked_is_unreachable() && !s.space.is_marked(cell);
         let register = |notes| match notes & (REGISTERED | SUPPRESSED) {
             REGISTERED => None,
-            _ => Some(REGISTERED),
+            0 => Some(REGISTERED),
+            _ => Some(REGISTERED | if renewed { RENEWED } else { 0 }),
         };
         // SAFETY: an object that this mutator can reach.
         let (before, changed) = unsafe { header::note(cell, register) };
@@ -287,6 +310,8 @@ impl Mutator<'_> {
 /// inside the heap.
 pub(crate) fn drain(s: &Shared, deadline_ns: u64) -> Result<(), DrainError> {
     let f = &s.finalizers;
+    // What this thread has to do itself it would wait for in vain.
+    let own = SERVES.try_with(Cell::get).unwrap_or(0) == s.id;
     loop {
         // Acquire: pairs with the Release in `ended`.
         let seen = f.done_seq.load(Acquire);
@@ -295,16 +320,40 @@ pub(crate) fn drain(s: &Shared, deadline_ns: u64) -> Result<(), DrainError> {
         if waiting == 0 {
             return Ok(());
         }
-        // Relaxed: a heap that is closed runs no more of them.
-        if s.clock.now() >= deadline_ns || s.shutdown.load(Relaxed) {
-            return Err(DrainError { waiting, running: f.running().map(|(name, _)| name) });
-        }
-        // A short limit, so that a wake-up that was missed costs little.
-        futex_wait(&f.done_seq, seen, Some(s.clock.now().saturating_add(10_000_000).min(deadline_ns)));
+        let reason = if own {
+            DrainStop::FinalizerThread
+        } else if s.forked() {
+            DrainStop::Forked
+        // Relaxed: a heap that is closed runs no more of them; the limit of the wait below bounds how late it is seen.
+        } else if s.shutdown.load(Relaxed) {
+            DrainStop::Closed
+        } else if s.clock.now() >= deadline_ns {
+            DrainStop::Limit
+        } else {
+            // A short limit, so that a wake-up that was missed costs little.
+            let limit = s.clock.now().saturating_add(10_000_000).min(deadline_ns);
+            futex_wait(&f.done_seq, seen, Some(limit));
+            continue;
+        };
+        return Err(DrainError { waiting, running: f.running().map(|(name, _)| name), reason });
     }
 }
 
-/// Not all finalizers that were due have run in the time given.
+/// Why waiting for finalizers ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DrainStop {
+    /// The time given is over.
+    Limit,
+    /// The caller is a finalizer or a callback about a death, which what it waits for comes after. Not waited at all.
+    FinalizerThread,
+    /// The heap is closed or being closed: no more finalizers run.
+    Closed,
+    /// The process is a fork of the one that made the heap; it has no finalizer thread.
+    Forked,
+}
+
+/// Not all finalizers that were due have run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DrainError {
@@ -312,16 +361,27 @@ pub struct DrainError {
     pub waiting: u64,
     /// The type whose finalizer runs, if one does.
     pub running: Option<&'static str>,
+    /// Why they have not.
+    pub reason: DrainStop,
 }
 
 impl std::fmt::Display for DrainError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} objects still wait for their finalizers", self.waiting)?;
-        match self.running {
-            Some(name) => {
+        match (self.reason, self.running) {
+            (DrainStop::Limit, Some(name)) => {
                 write!(f, ", that of a {name} is running: wait longer, or look at what it waits for")
             }
-            None => f.write_str(": wait longer"),
+            (DrainStop::Limit, None) => f.write_str(": wait longer"),
+            (DrainStop::FinalizerThread, _) => f.write_str(
+                ", which run after this finalizer or callback has ended: wait for them on another thread",
+            ),
+            (DrainStop::Closed, _) => f.write_str(
+                ", and the heap is closed: drain before the last clone is dropped, or raise finalizer-drain",
+            ),
+            (DrainStop::Forked, _) => f.write_str(
+                ", and a forked child has no finalizer thread for its parent's heap: drain before the fork",
+            ),
         }
     }
 }
@@ -360,8 +420,19 @@ impl Drop for Done<'_> {
     }
 }
 
+thread_local! {
+    /// The heap whose finalizers this thread is running; heaps are numbered from 1.
+    static SERVES: Cell<u64> = const { Cell::new(0) };
+}
+
 /// Runs what is queued now. On a thread that is not inside a heap.
 pub(crate) fn work(shared: &Arc<Shared>, batch: &mut Vec<u32>) {
+    SERVES.set(shared.id);
+    run_queued(shared, batch);
+    SERVES.set(0);
+}
+
+fn run_queued(shared: &Arc<Shared>, batch: &mut Vec<u32>) {
     let f = &shared.finalizers;
     loop {
         crate::death::run(shared);

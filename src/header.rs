@@ -1,10 +1,11 @@
-//! An object's header word: its static type information, and two notes about its finalizer in the low bits.
+//! An object's header word: its static type information, and notes about its finalizer in the low bits.
 //!
 //! # State
 //! Zero means "no object" (in regions with drop glue, INV-HEAP-VACANT). Else the address of a [`TypeInfo`], whose
 //! alignment leaves three bits free:
 //! - [`REGISTERED`]: the finalizer table has an entry for the object;
-//! - [`SUPPRESSED`]: that entry is not to be run when it comes due.
+//! - [`SUPPRESSED`]: that entry is not to be run when it comes due;
+//! - [`RENEWED`]: it was taken up again in Weak, by a mutator that holds the object, and is passed over in this cycle.
 //!
 //! # Who may touch what
 //! Written by the allocating mutator before the object is published. The notes are changed by any running mutator; the
@@ -18,6 +19,8 @@ use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 pub(crate) const REGISTERED: usize = 1;
 /// The object's finalizer is not to be run.
 pub(crate) const SUPPRESSED: usize = 2;
+/// The finalizer was asked for again while unreachable objects were being found.
+pub(crate) const RENEWED: usize = 4;
 const NOTES: usize = 7;
 const _: () = assert!(align_of::<TypeInfo>() > NOTES);
 

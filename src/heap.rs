@@ -278,7 +278,7 @@ impl Heap {
     /// [`Mutator::drain_finalizers`]). (.NET: `GC.WaitForPendingFinalizers`.)
     ///
     /// # Errors
-    /// [`DrainError`](crate::DrainError) when the limit is over.
+    /// [`DrainError`] when the limit is over; at once on the finalizer thread itself and in a forked child.
     pub fn drain_finalizers(&self, limit: std::time::Duration) -> Result<(), crate::DrainError> {
         let s = &self.owner.shared;
         crate::finalize::drain(s, s.deadline_in(limit))
@@ -311,8 +311,9 @@ impl Heap {
             used_bytes: s.space.used_bytes(),
             heap_bytes: s.space.heap_bytes(),
             allocated_bytes: s.space.allocated_bytes(),
-            // Relaxed: a report.
+            // Relaxed, both: reports.
             cycles: s.cycles_done.load(Relaxed),
+            collector_ns: s.counts.collector_ns.load(Relaxed),
         }
     }
 }
@@ -331,6 +332,8 @@ pub struct Glance {
     pub allocated_bytes: u64,
     /// Cycles completed.
     pub cycles: u64,
+    /// Collector time (charged) of all quanta that have ended: what is left of the wall time is the mutators'.
+    pub collector_ns: u64,
 }
 
 /// Closes the half-built heap if building fails.

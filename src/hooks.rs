@@ -22,7 +22,7 @@ pub enum Fault {
     AllocateWhite = 32,
     /// Logs are not drained before marking ends.
     NoLogFlush = 64,
-    /// Weak references to dead objects are not cleared.
+    /// Weak and soft references to dead objects are not cleared.
     NoWeakClearing = 128,
     /// The global table is not scanned.
     NoGlobalScan = 256,
@@ -36,6 +36,18 @@ pub enum Fault {
     NoFinalizeMarking = 4096,
     /// Values of ephemerons are not visited.
     NoEphemeronPass = 8192,
+    /// Scanned objects are not looked up among the keys of ephemerons.
+    NoEphemeronLookup = 1 << 14,
+    /// Suppressed registrations of unreachable objects are not released.
+    NoSuppressedRelease = 1 << 15,
+    /// References and registrations made after marking are not passed over.
+    NoStamps = 1 << 16,
+    /// Long references, ephemerons and notices of death of the dead are left as they are.
+    NoBurying = 1 << 17,
+    /// New soft references do not shade.
+    NoSoftBarrier = 1 << 18,
+    /// A registration that is taken up again after marking is treated as an old one.
+    NoRenewal = 1 << 19,
 }
 
 #[cfg(any(test, feature = "hooks"))]

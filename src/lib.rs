@@ -87,7 +87,7 @@ pub use config::Config;
 pub use death::DeathNotice;
 pub use ephemeron::Ephemeron;
 pub use error::{AllocError, BuildError, EnterError, Remedy, Shortage, SpawnError};
-pub use finalize::{DrainError, Finalize};
+pub use finalize::{DrainError, DrainStop, Finalize};
 pub use gc::{Gc, Slot};
 pub use handle::{Global, Pinned, Root};
 pub use heap::{Glance, Heap, HeapBuilder};

@@ -67,6 +67,8 @@ pub enum Notification {
     AllocationFailed {
         /// How many, since this was last told.
         count: u64,
+        /// The heap that would have been enough: (1+f)(m+2A) by what was measured, if something was.
+        enough_heap_bytes: Option<u64>,
     },
     /// More objects than `finalizer-backlog` wait for their finalizers. Told once, until half as many waited.
     FinalizerBacklog {
@@ -147,7 +149,9 @@ impl Notification {
                 tell!(warn, %mutator, "stop cancelled: the mutator did not arrive");
             }
             Notification::SafepointOverdue { mutator, ms } => tell!(warn, %mutator, ms, "safepoint overdue"),
-            Notification::AllocationFailed { count } => tell!(warn, count, "allocations failed"),
+            Notification::AllocationFailed { count, enough_heap_bytes } => {
+                tell!(warn, count, enough_heap_bytes, "allocations failed");
+            }
             Notification::FinalizerBacklog { waiting } => tell!(warn, waiting, "finalizers wait"),
             Notification::FinalizerStuck { type_name, ms } => {
                 tell!(warn, type_name, ms, "a finalizer does not end")

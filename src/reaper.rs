@@ -113,6 +113,7 @@ pub(crate) unsafe fn drop_object(shared: &Shared, cell: *mut u8) {
 /// # Safety
 /// No mutator is or will be inside the heap, and the collector's thread has ended.
 pub(crate) unsafe fn teardown(shared: &Shared) {
+    shared.deaths.abandon();
     // SAFETY: by this function's contract nobody reaches any object; each cell is visited once, and cells reserved
     // by nobody's cursor have zero headers in regions with drop glue.
     shared.space.for_each_with_drop_glue(|cell| unsafe { drop_object(shared, cell.as_ptr()) });

@@ -526,11 +526,17 @@ impl Reporter {
                 });
                 state.write(|log| log.resize(ns, &facts));
             }
-            Event::AllocationFailed { ns, count, total } => {
-                state.notice(Notification::AllocationFailed { count });
+            Event::AllocationFailed { ns, count, total, enough } => {
+                let enough_heap_bytes = enough.map(|e| e.heap_bytes);
+                state.notice(Notification::AllocationFailed { count, enough_heap_bytes });
                 let facts = model::OutOfMemory { space: Some("heap".into()), address: None };
                 state.write(|log| log.out_of_memory(ns, &facts));
-                let text = format!("{count} allocations returned an error to the program ({total} in all)");
+                // With `exhaustion = fail` the target is kept, and no departure says it.
+                let enough = enough_heap_bytes.map_or(String::new(), |bytes| {
+                    format!("; by what was measured a heap of {bytes} bytes would have been enough")
+                });
+                let text =
+                    format!("{count} allocations returned an error to the program ({total} in all){enough}");
                 state.write(|log| log.note(ns, &model::Note { text }));
             }
             Event::ClockStep { ns } => {

@@ -28,7 +28,7 @@ impl Stamp {
     /// Whether the reference was made after the marking of the current cycle had ended.
     pub(crate) fn is_late(&self, s: &Shared) -> bool {
         // Relaxed: as in `set`; read after the reference, or while stopped.
-        self.0.load(Relaxed) == s.cycle.load(Relaxed)
+        self.0.load(Relaxed) == s.cycle.load(Relaxed) && !fault!(s, NoStamps)
     }
 }
 
@@ -54,7 +54,7 @@ impl SoftNotes {
 }
 
 macro_rules! reference {
-    ($(#[$doc:meta])* $name:ident, $table:ident, $noun:literal, $fill:expr, $refuses:expr) => {
+    ($(#[$doc:meta])* $name:ident, $table:ident, $noun:literal, $shade:expr, $fill:expr, $refuses:expr) => {
         $(#[$doc])*
         pub struct $name<T> {
             shared: Arc<Shared>,
@@ -68,6 +68,7 @@ macro_rules! reference {
             pub fn new(m: &Mutator<'_>, object: Gc<'_, T>) -> $name<T> {
                 // SAFETY: a mutator's heap is alive and in an `Arc`.
                 let shared = unsafe { arc_of(m.shared) };
+                $shade(m, object.cell_ptr());
                 let index = shared.$table.insert_with(object.cell_ptr(), |e| $fill(e, m.shared()));
                 $name { shared, index, _type: PhantomData }
             }
@@ -124,6 +125,7 @@ reference! {
     /// from that moment, which is the same for all short references to the object, [`upgrade`](Weak::upgrade) gives
     /// `None`, also if a finalizer brings the object back. (.NET: a short weak reference.)
     Weak, weaks, "Weak",
+    |_: &Mutator<'_>, _| (),
     |e: &Stamp, s| e.set(s),
     |s: &Shared, i| s.phase.get().unmarked_is_unreachable() && !s.weaks.extra(i).is_late(s)
 }
@@ -134,6 +136,7 @@ reference! {
     /// Until then [`upgrade`](WeakLong::upgrade) yields the object, also one that waits for its finalizer or has been
     /// finalized: it may be brought back to life that way. (.NET: a long weak reference, `trackResurrection`.)
     WeakLong, longs, "WeakLong",
+    |_: &Mutator<'_>, _| (),
     |(): &(), _| (),
     |s: &Shared, _| s.phase.get().unmarked_is_dead()
 }
@@ -146,6 +149,12 @@ reference! {
     /// or before the program is told that memory has run out, for none. Cleared like [`Weak`], before finalization, and
     /// all soft references to an object at once if none of them keeps it.
     Soft, softs, "Soft",
+    // It keeps its object as a new `Global` does: during the snapshot the table may have been taken already.
+    |m: &Mutator<'_>, cell| {
+        if !fault!(m.shared(), NoSoftBarrier) {
+            m.shade_new(cell);
+        }
+    },
     |e: &SoftNotes, s: &Shared| {
         e.made.set(s);
         e.touch(s);

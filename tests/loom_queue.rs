@@ -134,7 +134,25 @@ fn forced_values_are_read_or_returned() {
     }
 }
 
-/// The same of the bare ring, short enough for more preemptions: the producer comes twice just when the consumer has
+/// The bare ring, whose steps have no fence between them that could stand in for an ordering of its own.
+#[test]
+fn what_is_pushed_is_popped_in_order() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(4);
+    builder.check(|| {
+        let (mut producer, mut consumer) = ring(1);
+        let taking = thread::spawn(move || {
+            let taken = [consumer.pop(), consumer.pop()];
+            (consumer, taken)
+        });
+        let pushed: Vec<u32> = (1..=4).filter(|&v| producer.push(v).is_ok()).collect();
+        let (mut consumer, taken) = taking.join().unwrap();
+        let taken: Vec<u32> = taken.into_iter().flatten().chain(consumer.pop()).collect();
+        assert_eq!(taken, pushed);
+    });
+}
+
+/// Forced values in the bare ring, short enough for more preemptions: the producer comes twice just when the consumer has
 /// claimed the only value, and fills an element of which it knows by those claims only that it is free.
 #[test]
 fn a_claim_tells_what_was_freed_before() {

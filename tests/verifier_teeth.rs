@@ -4,5 +4,9 @@
 
 #[path = "teeth/random.rs"]
 mod random;
+#[path = "teeth/ref_scripts.rs"]
+mod ref_scripts;
+#[path = "teeth/refs.rs"]
+mod refs;
 #[path = "teeth/scripts.rs"]
 mod scripts;

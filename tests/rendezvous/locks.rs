@@ -71,8 +71,9 @@ fn cycles_complete_while_a_mutator_waits_for_a_lock_held_at_pause_points() {
             });
         });
         eventually("the waiter comes", || waiting.load(SeqCst));
-        cycles_pass(&heap, 5);
+        let passed = cycles_pass(&heap, 5);
         quit.store(true, SeqCst);
+        assert!(passed, "no cycle ends while one waits for a lock");
     });
     assert_eq!(lock.into_inner(), 11);
 }
@@ -122,9 +123,10 @@ fn all_are_woken_and_cycles_complete_while_they_wait() {
             });
         }
         eventually("four wait", || state.lock_outside().0 == 4);
-        cycles_pass(&heap, 5);
+        let passed = cycles_pass(&heap, 5);
         state.lock_outside().1 = true;
         changed.notify_all();
+        assert!(passed, "no cycle ends while some wait for a notification");
     });
 }
 

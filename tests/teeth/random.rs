@@ -16,7 +16,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 type Id = u64;
 
 /// An object's id, as plain payload or as payload with drop glue.
-trait Tag: Send + Sync + 'static {
+pub(crate) trait Tag: Send + Sync + 'static {
     fn of(id: Id) -> Self;
     fn id(&self) -> Id;
 }
@@ -54,7 +54,7 @@ struct Object {
 }
 
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -65,11 +65,11 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 
-    fn one_in(&mut self, n: usize) -> bool {
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 }
@@ -485,17 +485,22 @@ fn finish(heap: &TestHeap) {
     }
 }
 
-fn variable(name: &str) -> Option<u64> {
+pub(crate) fn variable(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
-#[test]
-fn random_programs() {
-    let first = variable("METRONOME_SEED").unwrap_or_else(|| {
+/// The seed that the environment asks for, or one of the clock.
+pub(crate) fn first_seed() -> u64 {
+    variable("METRONOME_SEED").unwrap_or_else(|| {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         now.map_or(0, |d| d.as_nanos() as u64) & 0xffff_ffff
-    });
+    })
+}
+
+#[test]
+fn random_programs() {
+    let first = first_seed();
     let programs = variable("METRONOME_PROGRAMS").unwrap_or(300);
     println!("METRONOME_SEED={first} METRONOME_PROGRAMS={programs}");
     let mut sums = (0, 0, 0);

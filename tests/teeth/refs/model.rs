@@ -1,0 +1,246 @@
+//! The oracle: what a program knows of its objects by their ids alone. It computes reachability itself and is told the
+//! collector's turning points (arming, the end of marking, the end of finalization's marking), between which a mutator
+//! cannot run; so it knows which references may have been cleared at each of them and which must have been.
+
+use std::collections::{HashMap, HashSet};
+
+pub(super) type Id = u64;
+
+/// What the oracle knows of a reference or notice: its object, and whether that may, and whether it must have been found
+/// gone at a turning point since the reference was made.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) id: Id,
+    /// Turning points of its kind before it was made: those of one object and age are cleared together.
+    pub(super) born: usize,
+    pub(super) may: bool,
+    pub(super) must: bool,
+    pub(super) gone: bool,
+}
+
+impl Known {
+    pub(super) fn new(id: Id, born: usize) -> Known {
+        Known { id, born, may: false, must: false, gone: false }
+    }
+
+    fn turn(&mut self, kept: &HashSet<Id>, doomed: &HashSet<Id>) {
+        self.may |= !kept.contains(&self.id);
+        self.must |= doomed.contains(&self.id);
+    }
+
+    /// The reference was asked.
+    pub(super) fn answered(&mut self, yielded: bool) {
+        if yielded {
+            assert!(!self.gone, "a reference came back: {self:?}");
+            assert!(!self.must, "a reference to a dead object yields it: {self:?}");
+        } else {
+            assert!(self.may, "a reference to a reachable object is gone: {self:?}");
+            self.gone = true;
+        }
+    }
+}
+
+/// What is known of a registered finalizer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Registration {
+    may_be_due: bool,
+    is_due: bool,
+}
+
+/// The whole program.
+#[derive(Default)]
+pub(super) struct Model {
+    pub(super) next_id: Id,
+    pub(super) slots: HashMap<Id, [Option<Id>; 2]>,
+    /// Ids that each thread's roots and locals hold, that globals hold, and those whose finalizer is running.
+    pub(super) roots: Vec<Vec<Id>>,
+    pub(super) locals: Vec<Vec<Id>>,
+    pub(super) globals: Vec<Id>,
+    pub(super) finalizing: Vec<Id>,
+    pub(super) shorts: Vec<Known>,
+    pub(super) longs: Vec<Known>,
+    /// With the cycles completed at the last use.
+    pub(super) softs: Vec<(Known, u64)>,
+    /// Known by the key; and the value.
+    pub(super) ephemerons: Vec<(Known, Id)>,
+    pub(super) deaths: Vec<Known>,
+    /// Deaths that were cancelled, and that have been noted.
+    pub(super) cancelled: HashSet<usize>,
+    pub(super) noted: HashSet<usize>,
+    pub(super) registered: HashMap<Id, Registration>,
+    /// Suppressed ones, and whether their objects may wait in the queue all the same.
+    suppressed: HashMap<Id, bool>,
+    /// Unreachable when the cycle was armed, and not touched since.
+    doomed: HashSet<Id>,
+    pub(super) soft_age: u64,
+    pub(super) cycles: u64,
+    pub(super) markings: usize,
+    pub(super) burials: usize,
+    /// How often each kind of event was met, to see that the programs reach them.
+    pub(super) met: [usize; 6],
+}
+
+pub(super) const CLEARED: usize = 0;
+pub(super) const FINALIZED: usize = 1;
+pub(super) const REVIVED: usize = 2;
+pub(super) const DIED: usize = 3;
+pub(super) const UPGRADED_DEAD: usize = 4;
+pub(super) const EPHEMERAL: usize = 5;
+
+impl Model {
+    pub(super) fn new(threads: usize) -> Model {
+        Model {
+            next_id: 1,
+            soft_age: u64::MAX,
+            roots: vec![vec![]; threads],
+            locals: vec![vec![]; threads],
+            ..Model::default()
+        }
+    }
+
+    pub(super) fn object(&mut self, slots: [Option<Id>; 2]) -> Id {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.slots.insert(id, slots);
+        id
+    }
+
+    /// Everything that these reach, the values of reached keys included.
+    fn closure(&self, from: impl IntoIterator<Item = Id>) -> HashSet<Id> {
+        let mut values: HashMap<Id, Vec<Id>> = HashMap::new();
+        for (key, value) in &self.ephemerons {
+            if !key.gone {
+                values.entry(key.id).or_default().push(*value);
+            }
+        }
+        let mut seen = HashSet::new();
+        let mut stack: Vec<Id> = from.into_iter().collect();
+        while let Some(id) = stack.pop() {
+            if seen.insert(id) {
+                stack.extend(self.slots[&id].iter().flatten());
+                stack.extend(values.get(&id).into_iter().flatten());
+            }
+        }
+        seen
+    }
+
+    fn held(&self) -> Vec<Id> {
+        let lists = self.roots.iter().chain(&self.locals).chain([&self.globals, &self.finalizing]);
+        lists.flatten().copied().collect()
+    }
+
+    /// What the program can get at by strong handles and locals.
+    pub(super) fn reachable(&self) -> HashSet<Id> {
+        self.closure(self.held())
+    }
+
+    /// The same, and what soft references keep by their age.
+    fn kept(&self) -> HashSet<Id> {
+        let young = |s: &&(Known, u64)| !s.0.gone && self.cycles.saturating_sub(s.1) < self.soft_age;
+        self.closure(self.held().into_iter().chain(self.softs.iter().filter(young).map(|s| s.0.id)))
+    }
+
+    fn perhaps_queued(&self) -> Vec<Id> {
+        let registered = self.registered.iter().filter(|r| r.1.may_be_due).map(|r| *r.0);
+        registered.chain(self.suppressed.iter().filter(|s| *s.1).map(|s| *s.0)).collect()
+    }
+
+    /// A mutator has run: what it can get at now, or could keep by what it did, may stay for this cycle.
+    pub(super) fn touched(&mut self) {
+        if !self.doomed.is_empty() {
+            let mut live = self.kept();
+            live.extend(self.closure(self.perhaps_queued()));
+            self.doomed.retain(|id| !live.contains(id));
+        }
+    }
+
+    /// The collector took these steps, with no mutator running.
+    pub(super) fn stepped(&mut self, names: &[&'static str]) {
+        for &name in names {
+            match name {
+                "arm" => {
+                    self.doomed = self.slots.keys().copied().collect();
+                    self.touched();
+                }
+                "terminate" => self.marking_ended(),
+                "terminate-finalize" => self.reviving_ended(),
+                "end" => self.cycles += 1,
+                _ => {}
+            }
+        }
+    }
+
+    fn marking_ended(&mut self) {
+        let (kept, doomed) = (self.kept(), &self.doomed);
+        self.shorts.iter_mut().for_each(|s| s.turn(&kept, doomed));
+        self.softs.iter_mut().for_each(|s| s.0.turn(&kept, doomed));
+        for (id, r) in &mut self.registered {
+            r.may_be_due |= !kept.contains(id);
+            r.is_due |= doomed.contains(id);
+        }
+        self.markings += 1;
+        self.touched();
+    }
+
+    fn reviving_ended(&mut self) {
+        let due = self.registered.iter().filter(|r| r.1.is_due).map(|r| *r.0);
+        let mut kept = self.closure(due);
+        kept.extend(self.kept());
+        self.touched();
+        let doomed = std::mem::take(&mut self.doomed);
+        self.longs.iter_mut().for_each(|l| l.turn(&kept, &doomed));
+        self.ephemerons.iter_mut().for_each(|e| e.0.turn(&kept, &doomed));
+        self.deaths.iter_mut().for_each(|d| d.turn(&kept, &doomed));
+        self.burials += 1;
+    }
+
+    /// A finalizer was asked for; what the answer must be.
+    pub(super) fn register(&mut self, id: Id) -> bool {
+        if self.registered.contains_key(&id) {
+            return false;
+        }
+        let may_be_due = self.suppressed.remove(&id).unwrap_or(false);
+        self.registered.insert(id, Registration { may_be_due, is_due: false });
+        true
+    }
+
+    /// A registration was taken back; what the answer must be.
+    pub(super) fn suppress(&mut self, id: Id) -> bool {
+        let Some(r) = self.registered.remove(&id) else { return false };
+        self.suppressed.insert(id, r.may_be_due);
+        true
+    }
+
+    /// The finalizer of an object runs.
+    pub(super) fn finalizes(&mut self, id: Id) {
+        let r = self.registered.remove(&id).unwrap_or_else(|| panic!("finalizer of {id} runs unasked"));
+        assert!(r.may_be_due, "the finalizer of {id} runs, which has been reachable since it was registered");
+        self.met[FINALIZED] += 1;
+    }
+
+    /// Death notice `n` was given.
+    pub(super) fn dies(&mut self, n: usize) {
+        let d = &self.deaths[n];
+        assert!(d.may, "a death is noted of an object that is alive: {d:?}");
+        assert!(!self.cancelled.contains(&n), "a cancelled notice: {d:?}");
+        assert!(!self.registered.contains_key(&d.id), "death before finalization: {d:?}");
+        assert!(self.noted.insert(n), "noted twice: {d:?}");
+        self.met[DIED] += 1;
+    }
+
+    /// All that was queued has run; nothing is on its way if `between` cycles, or in the sweep.
+    pub(super) fn queue_is_empty(&mut self, between: bool) {
+        if !between {
+            return;
+        }
+        for (id, r) in &mut self.registered {
+            assert!(!r.is_due, "the finalizer of {id} has not run");
+            r.may_be_due = false;
+        }
+        self.suppressed.values_mut().for_each(|may_be_queued| *may_be_queued = false);
+        for (n, d) in self.deaths.iter().enumerate() {
+            let told = self.noted.contains(&n) || self.cancelled.contains(&n);
+            assert!(told || !d.must, "a death has not been noted: {d:?}");
+        }
+    }
+}
