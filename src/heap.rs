@@ -67,7 +67,8 @@ impl HeapBuilder {
         self
     }
 
-    /// Builds the heap and starts its threads: alarm, collector, reaper, writer.
+    /// Builds the heap and starts its threads: alarm, collector, reaper, finalizer, writer, and the
+    /// memory thread if there is something for it to do.
     ///
     /// # Errors
     /// [`BuildError`] for settings that are out of range or do not go together, memory or threads that cannot be
