@@ -115,6 +115,15 @@ pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     panic!("never happened: {what}");
 }
 
+/// Tells others to end when it goes, also by a panic.
+pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// The text of the panic of `f`.
 pub(crate) fn panic_of<R>(f: impl FnOnce() -> R) -> String {
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)) {

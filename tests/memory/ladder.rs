@@ -248,11 +248,11 @@ fn a_panic_in_the_callback_goes_on_in_the_mutator_and_breaks_nothing() {
 #[test]
 fn a_callback_may_use_another_heap_and_not_this_one() {
     for settings in WAITING {
-        let (own, other) = (Arc::new(OnceLock::<Heap>::new()), builder(4, &[]).build().unwrap());
+        let (own, other) = (Arc::new(Mutex::new(None::<Heap>)), builder(4, &[]).build().unwrap());
         let (this, that, calls) = (Arc::clone(&own), other.clone(), Arc::new(AtomicU32::new(0)));
         let counted = Arc::clone(&calls);
         let heap = builder(MIB, &settings).before_failure(move |_| {
-            let heap = this.get().unwrap();
+            let heap = this.lock().unwrap().take().unwrap();
             assert_eq!(heap.try_enter(|_| ()), Err(EnterError::SameHeap));
             assert_eq!(heap.collect(Collect::Full), Err(CollectError::Inside));
             that.enter(|m| {
@@ -264,7 +264,7 @@ fn a_callback_may_use_another_heap_and_not_this_one() {
             Remedy::Fail
         });
         let heap = heap.build().unwrap();
-        own.set(heap.clone()).unwrap();
+        *own.lock().unwrap() = Some(heap.clone());
         heap.enter(|m| drop(fill_with_data(m)));
         assert_eq!(calls.load(Relaxed), 1);
         assert!(other.stats().cycles > 0);

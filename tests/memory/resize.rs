@@ -1,6 +1,6 @@
 //! Growing and shrinking: the limit follows the need, the account follows the system's.
 
-use super::common::{BLOCK, Log, check, eventually, full, list};
+use super::common::{BLOCK, Ends, Log, check, eventually, full, list};
 use metronome_gc::config::ConfigError;
 use metronome_gc::testing::system_resident_bytes;
 use metronome_gc::verbosegc::model::ResizeDirection;
@@ -38,13 +38,13 @@ fn grow_and_shrink(settings: &[(&str, &str)]) {
                 std::thread::yield_now();
             }
         });
-        let kept = heap.enter(|m| {
+        // Also when this thread panics.
+        let _end = Ends(&ended);
+        heap.enter(|m| {
             let kept = list(m, n);
             check(m, &kept, n);
             kept
-        });
-        ended.store(true, Relaxed);
-        kept
+        })
     });
     let grown = heap.stats();
     assert!(grown.heap_bytes >= 24 * MIB, "{}", grown.heap_bytes);

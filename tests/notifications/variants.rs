@@ -1,7 +1,7 @@
 //! Each variant, provoked.
 
 use crate::common::{
-    BLOCK, Holder, block, builder, eventually, fill_with_data, fill_with_garbage, full, list,
+    BLOCK, Ends, Holder, block, builder, eventually, fill_with_data, fill_with_garbage, full, list,
 };
 use metronome_gc::testing::low_memory;
 use metronome_gc::{
@@ -178,6 +178,7 @@ fn mutators_that_do_not_poll_and_that_only_poll() {
     holder.let_go();
     let go = AtomicBool::new(false);
     std::thread::scope(|s| {
+        let _end = Ends(&go);
         let spin = || {
             heap.enter(|_| {
                 while !go.load(Relaxed) {
@@ -190,7 +191,6 @@ fn mutators_that_do_not_poll_and_that_only_poll() {
             heap.request_cycle();
             heard.count(|n| *n == Notification::Straggler { mutator: "does not poll".into() }) > 0
         });
-        go.store(true, Relaxed);
     });
     full(&heap);
     let stragglers = heard.count(|n| matches!(n, Notification::Straggler { .. }));
