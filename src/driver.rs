@@ -185,7 +185,7 @@ impl Driver {
 
     /// One round: see the module's documentation.
     pub(crate) fn round(&mut self) -> Round {
-        let now = self.shared.clock.now();
+        let mut now = self.shared.clock.now();
         if let Some(at) = self.tell_at() {
             // Below 50 % a quantum may follow at once, and so it may when mutators wait for memory.
             // Relaxed: a hint.
@@ -196,6 +196,8 @@ impl Driver {
                 return Round::Sleep(Some(at));
             }
             self.tell_held();
+            // What is told from here on is later than that.
+            now = self.shared.clock.now();
         }
         if now < self.last_now_ns {
             self.events.emit(Event::ClockStep { ns: now });
@@ -495,10 +497,20 @@ impl Driver {
     /// The heap that would have been enough, as far as it is known: (1+f)(m+2A).
     fn enough(&self) -> Option<Enough> {
         let p = self.pacer.prediction();
+        // The target is left because this cycle is going to allocate all that is free, whatever was predicted.
+        let space = &self.shared.space;
+        let so_far = space.allocated_bytes().saturating_sub(self.cycle.start_allocated);
+        // A static trigger is seen some allocation late.
+        let late = match self.shared.config.trigger {
+            TriggerMode::Paced => 0,
+            TriggerMode::Static { .. } => self.cycle.used_at_start.saturating_sub(p.trigger_used_bytes),
+        };
+        let free = space.max_bytes().saturating_sub(space.used_bytes());
+        let expected = so_far.saturating_add(free).saturating_add(late);
         (p.allocation_bytes > 0).then(|| Enough {
-            heap_bytes: self.pacer.heap_needed(),
+            heap_bytes: self.pacer.heap_needed_with(expected),
             live_bytes: p.live_bytes,
-            allocation_bytes: p.allocation_bytes,
+            allocation_bytes: p.allocation_bytes.max(expected),
         })
     }
 

@@ -41,7 +41,8 @@ pub enum Notification {
     TargetMissed {
         /// Why.
         reason: DepartureReason,
-        /// The heap that would have been enough: (1+f)(m+2A) by what was measured, if something was.
+        /// The heap that would have been enough: (1+f)(m+2A) by what was measured, if something was. With a static trigger
+        /// at least what holds (1+f)A above it.
         enough_heap_bytes: Option<u64>,
     },
     /// A collection was synchronous.

@@ -1,9 +1,9 @@
 //! What starts cycles: each reason, provoked, is in the log.
 
-use super::common::{BLOCK, Block, Events, Log, block, eventually, fill_with_data, full, list};
+use super::common::{BLOCK, Block, Events, Log, block, eventually, full, list};
 use metronome_gc::testing::low_memory;
 use metronome_gc::verbosegc::model::{CycleReason, ResizeDirection};
-use metronome_gc::{Collect, Heap, Mutator, Notification, Root, Soft};
+use metronome_gc::{Collect, Heap, Mutator, Notification, Payload, Root, Soft};
 use std::sync::mpsc::channel;
 
 /// Makes garbage, with safepoints.
@@ -113,8 +113,21 @@ fn regions() {
 
 #[test]
 fn out_of_memory() {
-    let log = run(8, &[("trigger", "99%")], |heap| heap.enter(|m| drop(fill_with_data(m))));
+    let log = run(8, &[("trigger", "99%")], |heap| {
+        heap.enter(|m| {
+            // Nine cells fill a region but for a twelfth, so that the trigger is never reached.
+            let mut kept = Vec::new();
+            for failed in 0..3u64 {
+                while let Ok(p) = m.alloc(Payload([failed; 800])) {
+                    kept.push(Root::new(m, p));
+                }
+                m.safepoint();
+            }
+            assert_eq!(kept.len(), 128 * 9);
+        });
+    });
     assert!(log.cycles().contains(&CycleReason::OutOfMemory), "{:?}", log.cycles());
+    assert!(!log.cycles().contains(&CycleReason::Threshold), "{:?}", log.cycles());
 }
 
 #[test]
