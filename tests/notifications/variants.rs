@@ -213,7 +213,7 @@ impl Finalize for Slow {
             }
         });
         let id = this.get(m).id;
-        assert!(id % 3 != 0, "{id}");
+        assert!(!id.is_multiple_of(3), "{id}");
     }
 }
 
