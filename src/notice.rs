@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Something that the program may want to know. Told by the writer thread up to 50 ms later, never on the real-time path;
-/// when more happens than is told, the surplus is left out (the counts in [`Stats`](crate::Stats) are exact).
+/// when more happens than is told, the surplus is left out and counted (the counts in [`Stats`](crate::Stats) are exact).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notification {
@@ -41,7 +41,8 @@ pub enum Notification {
     TargetMissed {
         /// Why.
         reason: DepartureReason,
-        /// The heap that would have been enough: (1+f)(m+2A) by what was measured, if something was.
+        /// The heap that would have been enough: (1+f)(m+2A) by what was measured, if something was. With a static trigger
+        /// at least what holds (1+f)A above it.
         enough_heap_bytes: Option<u64>,
     },
     /// A collection was synchronous.
@@ -201,26 +202,34 @@ impl Listeners {
     /// Tells everybody, with no lock held but a listener's own. Returns how many of them panicked.
     pub(crate) fn tell(&self, notifications: &[Notification]) -> u64 {
         let mut panics = 0;
-        if notifications.is_empty() {
-            return 0;
-        }
-        let all: Vec<_> = {
-            let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-            list.retain(|l| l.strong_count() > 0);
-            list.iter().filter_map(Weak::upgrade).collect()
-        };
         for n in notifications {
+            // Each time anew: a listener may end its own or others' subscriptions, and begin some.
+            let all = {
+                let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+                list.retain(|l| l.strong_count() > 0);
+                list.clone()
+            };
             // The program's code in both.
-            panics += u64::from(catch_unwind(AssertUnwindSafe(|| n.trace())).is_err());
-            for listener in &all {
-                let mut f = listener.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Err(value) = catch_unwind(AssertUnwindSafe(|| f(n))) {
-                    panics += 1;
-                    // What was thrown may have a destructor that panics too.
-                    std::mem::forget(value);
-                }
+            panics += u64::from(panicked(|| n.trace()));
+            for listener in all.iter().filter_map(Weak::upgrade) {
+                let call = || listener.lock().unwrap_or_else(PoisonError::into_inner)(n);
+                panics += u64::from(panicked(call));
+                // The last owner, if the subscription has ended meanwhile: what the closure holds is dropped here.
+                panics += u64::from(panicked(|| drop(listener)));
             }
         }
         panics
+    }
+}
+
+/// Runs foreign code; whether it panicked.
+fn panicked(f: impl FnOnce()) -> bool {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(()) => false,
+        Err(value) => {
+            // What was thrown may have a destructor that panics too.
+            std::mem::forget(value);
+            true
+        }
     }
 }

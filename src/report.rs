@@ -339,6 +339,8 @@ impl Reporter {
     fn collect(&self, state: &State) -> Stats {
         let s = &self.shared;
         let mut out = state.sums.clone();
+        // Relaxed: a counter.
+        out.notifications_lost += s.untold.load(Relaxed);
         out.elapsed_ns = s.clock.now().saturating_sub(self.start_ns);
         out.pause_ns = Distribution::of(&state.pause);
         out.quantum_cpu_ns = Distribution::of(&state.cpu);
@@ -573,6 +575,8 @@ impl State {
     fn notice(&mut self, n: Notification) {
         if self.notices.len() < NOTICES_MAX {
             self.notices.push(n);
+        } else {
+            self.sums.notifications_lost += 1;
         }
     }
 

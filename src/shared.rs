@@ -27,6 +27,7 @@ use crate::table::Table;
 use crate::weak::{SoftNotes, Stamp};
 use crossbeam_utils::CachePadded;
 use metronome_alarm::Clock;
+use metronome_arraylet::cursor::CursorIndex;
 use metronome_arraylet::{Colour, Cursors, Space};
 use metronome_barrier::{BarrierFlags, Log, LogPool, Phase};
 use metronome_verbosegc::model;
@@ -94,6 +95,8 @@ pub(crate) enum MutatorState {
 pub(crate) struct Local {
     pub(crate) cursors: Cursors,
     pub(crate) log: Log,
+    /// What the last failed allocation wanted: cells of which cursor, and how large.
+    pub(crate) failed: Option<(CursorIndex, u64)>,
 }
 
 /// One thread's attachment to one heap. Records are never freed before their heap: they are reused.
@@ -231,6 +234,8 @@ pub(crate) struct Shared {
     sync_reason: AtomicU8,
     /// Cycles up to this number clear all soft references that they may.
     pub(crate) clear_softs_through: AtomicU64,
+    /// The last cycle that did so, from when it begins.
+    pub(crate) softs_cleared: AtomicU64,
     /// Memory outside the heap that the program has announced, in bytes.
     pub(crate) external: AtomicU64,
     /// Set when the system is low on memory; taken by the collector, which starts a cycle.
@@ -246,8 +251,12 @@ pub(crate) struct Shared {
     pub(crate) memory_thread_seq: AtomicU32,
     pub(crate) memory_waker: std::sync::OnceLock<crate::pressure::Waker>,
     pub(crate) grow_to: AtomicU32,
+    /// The system had no memory to back a larger heap with when that was last tried.
+    pub(crate) growth_refused: AtomicBool,
     /// What ordinary threads have to tell; emptied by the writer.
     outbox: Mutex<Vec<(u64, Told)>>,
+    /// What did not fit into it.
+    pub(crate) untold: AtomicU64,
     /// Asked before the program gets an error for want of memory.
     pub(crate) before_failure: std::sync::OnceLock<BeforeFailure>,
     pub(crate) waiting_for_memory: AtomicU32,
@@ -329,6 +338,7 @@ impl Shared {
             sync_through: AtomicU64::new(0),
             sync_reason: AtomicU8::new(0),
             clear_softs_through: AtomicU64::new(0),
+            softs_cleared: AtomicU64::new(0),
             external: AtomicU64::new(0),
             low_memory: AtomicBool::new(false),
             allocated_at_end: AtomicU64::new(0),
@@ -338,7 +348,9 @@ impl Shared {
             memory_thread_seq: AtomicU32::new(0),
             memory_waker: std::sync::OnceLock::new(),
             grow_to: AtomicU32::new(0),
+            growth_refused: AtomicBool::new(false),
             outbox: Mutex::new(Vec::new()),
+            untold: AtomicU64::new(0),
             before_failure: std::sync::OnceLock::new(),
             waiting_for_memory: AtomicU32::new(0),
             waiting_for_cycle: AtomicU32::new(0),
@@ -508,23 +520,40 @@ impl Shared {
 
     /// Asks for a cycle that starts after now. Returns the number of cycles that must have been completed then.
     pub(crate) fn request_cycle(&self) -> u64 {
+        self.request_cycle_with(|_| ())
+    }
+
+    /// The same for a cycle that clears all soft references. One that begins meanwhile may not: see `softs_cleared`.
+    pub(crate) fn request_clearing_cycle(&self) -> u64 {
+        self.request_cycle_with(|target| {
+            // Relaxed: the request, which the collector acquires, publishes it.
+            self.clear_softs_through.fetch_max(target, Relaxed);
+        })
+    }
+
+    /// The same for a cycle that is done with the mutators stopped, as is the one that is under way.
+    pub(crate) fn request_cycle_at_once(&self, reason: SyncReason) -> u64 {
+        self.request_cycle_with(|target| self.finish_through(target, reason))
+    }
+
+    /// Asks for a cycle, after `prepare` has said how: the collector may be done with it before this returns.
+    fn request_cycle_with(&self, prepare: impl FnOnce(u64)) -> u64 {
         // Acquire: pairs with the Release at a cycle's start and end.
         let (started, done) = (self.cycle.load(Acquire), self.cycles_done.load(Acquire));
         // A cycle that is under way does not count: it may keep what died after its snapshot.
         let target = started.max(done) + 1;
+        prepare(target);
         // AcqRel: the collector reads it before it goes idle.
         self.requested.fetch_max(target, AcqRel);
         self.wake_collector();
         target
     }
 
-    /// Lets cycles up to number `cycle` be finished with the mutators stopped. Returns `cycle`.
-    pub(crate) fn finish_through(&self, cycle: u64, reason: SyncReason) -> u64 {
+    /// Lets cycles up to number `cycle` be finished with the mutators stopped, from the collector's next wake-up on.
+    pub(crate) fn finish_through(&self, cycle: u64, reason: SyncReason) {
         // Relaxed: a report; Release: pairs with the Acquire in `commanded`.
         self.sync_reason.store(reason as u8, Relaxed);
         self.sync_through.fetch_max(cycle, Release);
-        self.wake_collector();
-        cycle
     }
 
     /// Whether the program wants the cycle that is active, or the next one, finished at once. The collector.
@@ -585,6 +614,9 @@ impl Shared {
         let mut outbox = self.outbox.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if outbox.len() < OUTBOX_MAX {
             outbox.push((self.clock.now(), told));
+        } else {
+            // Relaxed: a counter.
+            self.untold.fetch_add(1, Relaxed);
         }
     }
 

@@ -189,6 +189,8 @@ pub struct Stats {
     pub external_bytes: u64,
     /// Listeners to notifications, and `tracing` subscribers, that panicked.
     pub listener_panics: u64,
+    /// Notifications that were left out because more happened than listeners were told in time.
+    pub notifications_lost: u64,
     /// Allocations that failed at first.
     pub failed_allocations: u64,
     /// Waits for memory that ended without it.

@@ -257,6 +257,26 @@ impl TestHeap {
     }
 }
 
+/// Lets the heap's memory thread believe once that the system is low on memory.
+pub fn low_memory(heap: &crate::Heap) {
+    heap.shared().hooks.set_low_memory();
+    heap.shared().wake_memory();
+}
+
+/// What the system says the heap's regions hold of its memory, in bytes (mincore).
+///
+/// # Errors
+/// The system's, where it does not tell.
+pub fn system_resident_bytes(heap: &crate::Heap) -> std::io::Result<u64> {
+    heap.shared().space.system_resident_bytes()
+}
+
+/// Free regions of a heap with threads of its own, at its present size.
+#[must_use]
+pub fn free_regions(heap: &crate::Heap) -> u32 {
+    heap.shared().space.free_regions()
+}
+
 impl Drop for TestHeap {
     fn drop(&mut self) {
         self.collector().abandon();
