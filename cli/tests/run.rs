@@ -246,6 +246,8 @@ fn a_heap_below_the_contract_does_what_its_mode_says_and_names_one_that_is_enoug
         assert_eq!(n("departures") > 0, mode != "fail", "{mode}: {json:#}");
         assert_eq!(reasons.is_empty(), mode == "fail", "{mode}: {reasons:?}");
         assert!(reasons.iter().all(|r| ["headroom low", "out of memory"].contains(r)), "{reasons:?}");
+        let why = json["synchronous_reasons"].as_object().unwrap();
+        assert_eq!(why.contains_key("out of memory"), mode == "synchronous", "{mode}: {why:?}");
         assert!(n("enough_heap_bytes") > n("heap_bytes"), "{mode}: {json:#}");
         assert_eq!(
             json["counts"]["allocation errors"].as_u64() > Some(0),
