@@ -162,4 +162,12 @@ mod tests {
             ("999 ns".into(), "1.5 us".into(), "2.00 ms".into())
         );
     }
+
+    #[test]
+    fn factors() {
+        assert_eq!((parse_factor("1"), parse_factor(" 0.6 ")), (Ok(1.0), Ok(0.6)));
+        for bad in ["", "x", "1x", "-1", "0", "0.04", "101", "nan", "inf"] {
+            assert!(parse_factor(bad).is_err(), "{bad}");
+        }
+    }
 }

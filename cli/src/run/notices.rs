@@ -112,16 +112,4 @@ mod tests {
         assert_eq!((told.grown, told.trimmed, told.returned_bytes), (1, 2, 11));
         assert_eq!((told.low_memory, told.low_memory_last.as_deref()), (1, Some("there")));
     }
-
-    #[test]
-    fn a_synchronous_collection_is_heard_of() {
-        let heap = Heap::builder().heap_bytes(4 << 20).build().unwrap();
-        let listener = Listener::of(&heap);
-        heap.collect(metronome_gc::Collect::Full).unwrap();
-        // Closing tells all that is left.
-        drop(heap);
-        let told = listener.told();
-        assert_eq!(told.synchronous.values().sum::<u64>(), 1, "{told:?}");
-        assert_eq!(told.departures.keys().copied().collect::<Vec<_>>(), ["system garbage collect"]);
-    }
 }
