@@ -1,6 +1,11 @@
 //! A forked child has no collector: it must be told so, and must be able to end.
 
-use metronome_gc::{EnterError, Global, Heap, Payload, Root};
+use metronome_gc::{
+    Collect, DrainStop, EnterError, Ephemeron, Finalize, Global, Heap, Mutator, Payload, Root, Soft, Trace,
+    WeakLong,
+};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Runs `f` in a forked child; its exit code. A child that hangs is killed by its alarm.
 fn in_child(f: impl FnOnce() -> i32) -> i32 {
@@ -89,4 +94,64 @@ fn a_child_drops_the_last_clone() {
     assert_eq!(code, 0);
     let (heap, root) = both.take().unwrap();
     heap.enter(|m| assert_eq!(root.get(m).0, "kept"));
+}
+
+#[derive(Trace)]
+struct Waits {
+    go: std::sync::Arc<AtomicBool>,
+}
+
+impl Finalize for Waits {
+    fn finalize(this: Root<Self>, m: &mut Mutator<'_>) {
+        let go = std::sync::Arc::clone(&this.get(m).go);
+        m.blocking(|| {
+            while !go.load(Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+    }
+}
+
+/// A child has no finalizer thread: it does not wait for one, and may drop all that has to do with it.
+#[test]
+fn a_child_does_not_wait_for_finalizers() {
+    let heap = Heap::builder().heap_bytes(8 << 20).build().unwrap();
+    let go = std::sync::Arc::new(AtomicBool::new(false));
+    let kept = heap.enter(|m| {
+        let alive = m.alloc(Payload(String::from("kept"))).unwrap();
+        let dead = m.alloc(Waits { go: std::sync::Arc::clone(&go) }).unwrap();
+        assert!(m.register_finalizer(dead));
+        let refs = (WeakLong::new(m, dead), Soft::new(m, alive), Ephemeron::new(m, alive, dead));
+        (Global::new(m, alive), m.on_death(alive, || ()), refs)
+    });
+    // The ephemeron would keep it alive.
+    let (global, notice, (long, soft, ephemeron)) = kept;
+    drop(ephemeron);
+    while heap.drain_finalizers(Duration::ZERO).is_ok() {
+        let _ = heap.collect(Collect::Full);
+    }
+    let mut handles = Some((heap, global, notice, long, soft));
+    let code = in_child(|| {
+        let Some((heap, global, notice, long, soft)) = handles.take() else { return 1 };
+        match heap.drain_finalizers(Duration::MAX) {
+            Err(e) if e.reason == DrainStop::Forked && e.waiting == 1 => {}
+            _ => return 2,
+        }
+        if long.is_cleared() || soft.is_cleared() || !notice.cancel() {
+            return 3;
+        }
+        drop((global, long, soft));
+        drop(heap);
+        0
+    });
+    assert_eq!(code, 0);
+    go.store(true, Relaxed);
+    let (heap, global, notice, long, _soft) = handles.take().unwrap();
+    heap.drain_finalizers(Duration::from_secs(100)).unwrap();
+    while !long.is_cleared() {
+        let _ = heap.collect(Collect::Full);
+    }
+    // The child's cancelling was its own.
+    assert!(notice.cancel());
+    heap.enter(|m| assert_eq!(global.get(m).0, "kept"));
 }

@@ -16,5 +16,7 @@ mod large;
 mod panics;
 #[path = "safety/payload_drop.rs"]
 mod payload_drop;
+#[path = "safety/references.rs"]
+mod references;
 #[path = "safety/threads.rs"]
 mod threads;

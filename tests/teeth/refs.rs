@@ -11,7 +11,7 @@ mod operations;
 
 use crate::random::{Random, Tag, first_seed, variable};
 use metronome_gc::config::Config;
-use metronome_gc::testing::{Phase, Steps, TestHeap};
+use metronome_gc::testing::{Fault, Phase, Steps, TestHeap};
 use metronome_gc::{
     DeathNotice, Ephemeron, Finalize, Gc, Global, Mutator, Root, Slot, Soft, Trace, Weak, WeakLong,
 };
@@ -218,7 +218,7 @@ fn segment<'m, P: Tag>(m: &'m Mutator<'_>, stage: &Stage<P>, roots: &mut Roots<P
 }
 
 /// One program; how often it met what.
-fn program<P: Tag>(seed: u64) -> [usize; 6] {
+fn program<P: Tag>(seed: u64, fault: Option<Fault>) -> [usize; 6] {
     let mut random = Random(seed);
     let threads = 1 + random.below(3);
     let config = Config { heap: 4 << 20, max_mutators: 8, log_buffers: 4, ..Config::DEFAULT };
@@ -242,6 +242,9 @@ fn program<P: Tag>(seed: u64) -> [usize; 6] {
         changed: Condvar::new(),
         noted: Arc::default(),
     });
+    if let Some(fault) = fault {
+        stage.heap.fault(fault, true);
+    }
     std::thread::scope(|s| {
         for me in 0..threads {
             let stage = &stage;
@@ -312,7 +315,7 @@ fn random_programs_with_references() {
     println!("METRONOME_SEED={first} METRONOME_PROGRAMS={programs}");
     let mut sums = [0; 6];
     for seed in first..first.saturating_add(programs) {
-        let run = || if seed % 2 == 0 { program::<Id>(seed) } else { program::<Box<Id>>(seed) };
+        let run = || if seed % 2 == 0 { program::<Id>(seed, None) } else { program::<Box<Id>>(seed, None) };
         match std::panic::catch_unwind(run) {
             Ok(met) => sums.iter_mut().zip(met).for_each(|(sum, n)| *sum += n),
             Err(e) => {
@@ -327,5 +330,16 @@ fn random_programs_with_references() {
     if programs >= 100 {
         // The programs reach what they are meant to reach.
         assert!(sums.iter().all(|&n| n as u64 >= programs / 20), "{sums:?}");
+    }
+}
+
+/// Faults that harm no memory, so that the verifier has nothing to say: the oracle does. (Their panics are meant.)
+#[test]
+fn the_oracle_has_teeth() {
+    for fault in [Fault::NoStamps, Fault::NoSoftBarrier] {
+        let noticed = |seed| std::panic::catch_unwind(|| program::<Id>(seed, Some(fault))).is_err();
+        let first = (1..1000).find(|&seed| noticed(seed));
+        println!("{fault:?} is noticed by program {first:?}");
+        assert!(first.is_some(), "{fault:?}");
     }
 }

@@ -28,6 +28,11 @@ impl Known {
         self.must |= doomed.contains(&self.id);
     }
 
+    /// Whether it has surely, or else perhaps, not been cleared.
+    fn stands(&self, surely: bool) -> bool {
+        if surely { !self.may } else { !self.gone }
+    }
+
     /// The reference was asked.
     pub(super) fn answered(&mut self, yielded: bool) {
         if yielded {
@@ -105,11 +110,12 @@ impl Model {
         id
     }
 
-    /// Everything that these reach, the values of reached keys included.
-    fn closure(&self, from: impl IntoIterator<Item = Id>) -> HashSet<Id> {
+    /// Everything that these reach, the values of reached keys included: what `surely` is, or what may be (by ephemerons of
+    /// which it is not known whether they have been cleared).
+    fn closure(&self, from: impl IntoIterator<Item = Id>, surely: bool) -> HashSet<Id> {
         let mut values: HashMap<Id, Vec<Id>> = HashMap::new();
         for (key, value) in &self.ephemerons {
-            if !key.gone {
+            if key.stands(surely) {
                 values.entry(key.id).or_default().push(*value);
             }
         }
@@ -131,13 +137,14 @@ impl Model {
 
     /// What the program can get at by strong handles and locals.
     pub(super) fn reachable(&self) -> HashSet<Id> {
-        self.closure(self.held())
+        self.closure(self.held(), false)
     }
 
     /// The same, and what soft references keep by their age.
-    fn kept(&self) -> HashSet<Id> {
-        let young = |s: &&(Known, u64)| !s.0.gone && self.cycles.saturating_sub(s.1) < self.soft_age;
-        self.closure(self.held().into_iter().chain(self.softs.iter().filter(young).map(|s| s.0.id)))
+    fn kept(&self, surely: bool) -> HashSet<Id> {
+        let young = |s: &&(Known, u64)| s.0.stands(surely) && self.cycles.saturating_sub(s.1) < self.soft_age;
+        let soft = self.softs.iter().filter(young).map(|s| s.0.id);
+        self.closure(self.held().into_iter().chain(soft), surely)
     }
 
     fn perhaps_queued(&self) -> Vec<Id> {
@@ -148,8 +155,8 @@ impl Model {
     /// A mutator has run: what it can get at now, or could keep by what it did, may stay for this cycle.
     pub(super) fn touched(&mut self) {
         if !self.doomed.is_empty() {
-            let mut live = self.kept();
-            live.extend(self.closure(self.perhaps_queued()));
+            let mut live = self.kept(false);
+            live.extend(self.closure(self.perhaps_queued(), false));
             self.doomed.retain(|id| !live.contains(id));
         }
     }
@@ -171,7 +178,7 @@ impl Model {
     }
 
     fn marking_ended(&mut self) {
-        let (kept, doomed) = (self.kept(), &self.doomed);
+        let (kept, doomed) = (self.kept(true), &self.doomed);
         self.shorts.iter_mut().for_each(|s| s.turn(&kept, doomed));
         self.softs.iter_mut().for_each(|s| s.0.turn(&kept, doomed));
         for (id, r) in &mut self.registered {
@@ -184,8 +191,8 @@ impl Model {
 
     fn reviving_ended(&mut self) {
         let due = self.registered.iter().filter(|r| r.1.is_due).map(|r| *r.0);
-        let mut kept = self.closure(due);
-        kept.extend(self.kept());
+        let mut kept = self.closure(due, true);
+        kept.extend(self.kept(true));
         self.touched();
         let doomed = std::mem::take(&mut self.doomed);
         self.longs.iter_mut().for_each(|l| l.turn(&kept, &doomed));
