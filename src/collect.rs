@@ -2,7 +2,7 @@
 
 use crate::mutator::Mutator;
 use crate::reason::SyncReason;
-use crate::shared::Shared;
+use crate::shared::{MutatorState, Shared};
 use crate::sync::futex_wait;
 use metronome_barrier::Phase;
 use std::fmt;
@@ -97,10 +97,14 @@ pub(crate) fn collect(s: &Shared, mode: Collect) -> Result<Collected, CollectErr
         Collect::Finish if started == before && s.phase.get() == Phase::Idle => {
             return Ok(Collected { skipped: true, ..Collected::default() });
         }
-        Collect::Finish => s.finish_through(started, SyncReason::SystemGc),
+        Collect::Finish => {
+            s.finish_through(started, SyncReason::SystemGc);
+            s.wake_collector();
+            started
+        }
         Collect::Cycle => s.request_cycle(),
-        Collect::Full => s.finish_through(s.request_cycle(), SyncReason::SystemGc),
-        Collect::Trim => s.finish_through(s.request_cycle(), SyncReason::Trim),
+        Collect::Full => s.request_cycle_at_once(SyncReason::SystemGc),
+        Collect::Trim => s.request_cycle_at_once(SyncReason::Trim),
     };
     wait(s, target)?;
     let returned_bytes = if mode == Collect::Trim { s.trim_all("explicit") } else { 0 };
@@ -113,6 +117,8 @@ fn wait(s: &Shared, target: u64) -> Result<(), CollectError> {
     let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
     // Relaxed: a hint for `announce_memory`; one that is missed costs one limit of the wait below.
     s.waiting_for_cycle.fetch_add(1, Relaxed);
+    // Relaxed: a report.
+    let cancelled = s.stops_cancelled.load(Relaxed);
     let out = loop {
         // Acquire: pairs with the Release in `announce_memory`.
         let seq = s.memory_seq.load(Acquire);
@@ -127,9 +133,10 @@ fn wait(s: &Shared, target: u64) -> Result<(), CollectError> {
         if now >= deadline {
             // Relaxed: a report.
             let cycle = s.cycle.load(Relaxed);
-            let late = s.records().find(|r| {
-                r.state() == crate::shared::MutatorState::Running && r.passed.load(Relaxed) != cycle
-            });
+            let running = || s.records().filter(|r| r.state() == MutatorState::Running);
+            let late = running().find(|r| r.passed.load(Relaxed) != cycle);
+            // If stops failed, the cycle may not even have begun: some mutator does not poll.
+            let late = late.or_else(|| running().find(|_| s.stops_cancelled.load(Relaxed) != cancelled));
             break Err(CollectError::TimedOut { mutator: late.map(|r| r.name().to_string()) });
         }
         futex_wait(&s.memory_seq, seq, Some(now.saturating_add(10_000_000).min(deadline)));

@@ -249,6 +249,8 @@ impl Collector {
         let s = &self.shared;
         debug_assert!(self.queue.is_empty() && s.logs.is_drained() && !s.space.has_grey());
         self.counts = CycleCounts::default();
+        // Keys that died in the last cycle are waited for no more.
+        self.pending = Pending::default();
         (self.queue.scanned, self.queue.spilled) = (0, 0);
         // Relaxed: published by the gate's release. Release for those who look without the gate (requests).
         s.cycle.fetch_add(1, Release);
@@ -423,8 +425,6 @@ impl Collector {
         if self.verify {
             crate::verify::at_termination(s, stopped, &mut self.violations);
         }
-        // Keys that still wait are dead: no look-up is to find them in the next cycle.
-        self.pending = Pending::default();
         s.phase.switch(Phase::Phantom);
         let lens = [s.longs.len(), s.ephemerons.len(), s.deaths.len(), s.finalizers.len()];
         self.work = Work::Burying(Tables::new(lens));

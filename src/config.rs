@@ -52,6 +52,7 @@ const FLAGS_OF_RUN: &[&str] = &[
     "mutators",
     "live",
     "alloc-rate",
+    "heap-factor",
     "straggler",
     "config",
     "json",
@@ -164,7 +165,7 @@ pub struct Config {
     pub max_mutators: usize,
     /// `event-ring`: capacity of a ring of events, in records.
     pub event_ring: usize,
-    /// `cycle-interval`: longest time between the starts of two cycles, in nanoseconds.
+    /// `cycle-interval`: longest time from the end of a cycle to the start of the next, in nanoseconds.
     pub cycle_interval_ns: Option<u64>,
     /// `initial-heap`: size that the heap starts with, in bytes; `None` is `heap`.
     pub initial_heap: Option<u64>,

@@ -31,6 +31,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// The idle collector thread looks at the allocation rate this often.
 const IDLE_SAMPLE_NS: u64 = 10_000_000;
+/// Failed allocations are told at most once in this time.
+const FAILED_NS: u64 = 50_000_000;
 /// A mutator that holds up a cycle this long without a safepoint is named.
 const OVERDUE_NS: u64 = 250_000_000;
 
@@ -81,6 +83,8 @@ pub(crate) struct Driver {
     triggered: bool,
     sample: (u64, u64),
     failed_seen: u64,
+    /// When failed allocations were last told.
+    failed_told_ns: Option<u64>,
     /// Stops cancelled one after the other.
     cancelled: u32,
     /// No stop is tried before this time.
@@ -147,6 +151,7 @@ impl Driver {
             triggered: false,
             sample: (now, 0),
             failed_seen: 0,
+            failed_told_ns: None,
             cancelled: 0,
             not_before_ns: 0,
             external_at_end: 0,
@@ -180,12 +185,13 @@ impl Driver {
             }
         }
         self.tell_held();
+        self.tell_failed(self.shared.clock.now());
         self
     }
 
     /// One round: see the module's documentation.
     pub(crate) fn round(&mut self) -> Round {
-        let now = self.shared.clock.now();
+        let mut now = self.shared.clock.now();
         if let Some(at) = self.tell_at() {
             // Below 50 % a quantum may follow at once, and so it may when mutators wait for memory.
             // Relaxed: a hint.
@@ -196,6 +202,8 @@ impl Driver {
                 return Round::Sleep(Some(at));
             }
             self.tell_held();
+            // What is told from here on is later than that.
+            now = self.shared.clock.now();
         }
         if now < self.last_now_ns {
             self.events.emit(Event::ClockStep { ns: now });
@@ -205,10 +213,9 @@ impl Driver {
         self.sample_allocation(now);
         // Relaxed: a hint; whoever waits has woken, or will wake, this thread.
         // Those who have not yet noticed that there is memory again are no reason to hurry.
-        let short = self.shared.space.free_regions() <= self.shared.low_regions();
-        if short {
-            self.grow_when_short();
-        }
+        let is_short = |s: &Shared| s.space.free_regions() <= s.low_regions();
+        // Nor are those who wait for a heap that may still grow.
+        let short = is_short(&self.shared) && !self.grow_when_short() && is_short(&self.shared);
         let waiting = short && self.shared.waiting_for_memory.load(Relaxed) > 0;
         let commanded = self.shared.commanded();
         if !self.cycle.open {
@@ -297,13 +304,16 @@ impl Driver {
         }
     }
 
-    /// Mutators wait for memory, or soon will: a heap that may grow does so before the target is left.
-    fn grow_when_short(&mut self) {
+    /// Mutators wait for memory, or soon will: a heap that may grow does so before the target is left. Whether the memory
+    /// thread is about to make it larger.
+    fn grow_when_short(&self) -> bool {
         let s = &self.shared;
-        // Relaxed: a hint.
-        if s.waiting_for_memory.load(Relaxed) > 0 && s.grow_on_demand() {
+        // Relaxed: a hint. Where memory is touched first, ahead of need.
+        let wanted = s.backs_memory() || s.waiting_for_memory.load(Relaxed) > 0;
+        if wanted && s.grow_on_demand() {
             s.announce_memory();
         }
+        s.grow_soon()
     }
 
     /// A heap that may grow becomes as large as the contract asks for, and a quarter more. Not in a quantum; O(1).
@@ -325,19 +335,30 @@ impl Driver {
         self.pacer.allocation_sample(now.saturating_sub(at), allocated.saturating_sub(before));
         self.sample = (now, allocated.max(before));
         self.publish_trigger();
-        // Relaxed, here and below: counters for reports.
-        let failed = self.shared.failed_allocations.load(Relaxed) + self.shared.out_of_memory.load(Relaxed);
-        let before = std::mem::replace(&mut self.failed_seen, failed);
         let (free, heap) = (self.shared.space.free_bytes(), self.shared.space.heap_bytes());
         let low = heap / 100 * u64::from(self.shared.config.headroom_low_percent);
+        // What the heap may still grow by is room too.
+        let room = free.saturating_add(self.shared.space.max_bytes().saturating_sub(heap));
         if self.headroom_told {
-            self.headroom_told = free <= low.saturating_mul(2);
-        } else if free < low {
+            self.headroom_told = room <= low.saturating_mul(2);
+        } else if room < low {
             self.headroom_told = true;
             self.events.emit(Event::HeadroomLow { free_bytes: free, heap_bytes: heap });
         }
+        // A program that goes on all the same wakes this thread with every failure.
+        if self.failed_told_ns.is_none_or(|told| now.saturating_sub(told) >= FAILED_NS) {
+            self.tell_failed(now);
+        }
+    }
+
+    fn tell_failed(&mut self, now: u64) {
+        // Relaxed, both: counters for reports.
+        let failed = self.shared.failed_allocations.load(Relaxed) + self.shared.out_of_memory.load(Relaxed);
+        let before = std::mem::replace(&mut self.failed_seen, failed);
         if failed != before {
-            self.events.emit(Event::AllocationFailed { ns: now, count: failed - before, total: failed });
+            self.failed_told_ns = Some(now);
+            let (count, enough) = (failed - before, self.enough());
+            self.events.emit(Event::AllocationFailed { ns: now, count, total: failed, enough });
         }
     }
 
@@ -411,13 +432,12 @@ impl Driver {
 
     fn start_cycle(&mut self, now: u64, reason: CycleReason) {
         let s = &self.shared;
-        // Relaxed, both: the number is this thread's own; the rest is a policy's hint.
-        let clear = s.clear_softs_through.load(Relaxed) > s.cycle.load(Relaxed);
+        // Relaxed: a hint.
         s.low_memory.store(false, Relaxed);
         let share = u128::from(s.config.soft_age) * u128::from(self.free_at_end);
         let age = share.div_ceil(u128::from(s.space.heap_bytes()));
         // At most the configured age, which fits.
-        self.collector.soft_age = if clear || reason == CycleReason::LowMemory { 0 } else { age as u64 };
+        self.collector.soft_age = if reason == CycleReason::LowMemory { 0 } else { age as u64 };
         self.pacer.cycle_started();
         self.cycle = CycleSums {
             open: true,
@@ -431,6 +451,21 @@ impl Driver {
         self.suppress_ticks(false);
         let free_bytes = s.space.free_bytes();
         self.events.emit(Event::CycleStart { ns: now, reason, free_bytes });
+    }
+
+    /// The cycle is about to be armed: the last moment to hear that soft references are to be cleared in it.
+    fn note_clearing(&mut self) {
+        let s = &self.shared;
+        // Relaxed: the number is this thread's own.
+        let next = s.cycle.load(Relaxed) + 1;
+        // Relaxed: published by the request that comes after it.
+        if s.clear_softs_through.load(Relaxed) >= next {
+            self.collector.soft_age = 0;
+        }
+        if self.collector.soft_age == 0 {
+            // Release: pairs with the Acquire of those who wait for this cycle's end.
+            s.softs_cleared.store(next, Release);
+        }
     }
 
     /// With `exhaustion = degrade`, utilization sinks as the headroom falls behind the predicted need.
@@ -477,10 +512,20 @@ impl Driver {
     /// The heap that would have been enough, as far as it is known: (1+f)(m+2A).
     fn enough(&self) -> Option<Enough> {
         let p = self.pacer.prediction();
+        // The target is left because this cycle is going to allocate all that is free, whatever was predicted.
+        let space = &self.shared.space;
+        let so_far = space.allocated_bytes().saturating_sub(self.cycle.start_allocated);
+        // A static trigger is seen some allocation late.
+        let late = match self.shared.config.trigger {
+            TriggerMode::Paced => 0,
+            TriggerMode::Static { .. } => self.cycle.used_at_start.saturating_sub(p.trigger_used_bytes),
+        };
+        let free = space.max_bytes().saturating_sub(space.used_bytes());
+        let expected = so_far.saturating_add(free).saturating_add(late);
         (p.allocation_bytes > 0).then(|| Enough {
-            heap_bytes: self.pacer.heap_needed(),
+            heap_bytes: self.pacer.heap_needed_with(expected),
             live_bytes: p.live_bytes,
-            allocation_bytes: p.allocation_bytes,
+            allocation_bytes: p.allocation_bytes.max(expected),
         })
     }
 
@@ -583,6 +628,9 @@ impl Driver {
         let work_start = s.clock.now();
         let deadline = start_ns.saturating_add(work_budget);
         let phase = s.phase.get();
+        if phase == Phase::Idle {
+            self.note_clearing();
+        }
         let mut meter = StepMeter::new(cpu_start, work_start);
         let mut progress = Progress::More;
         let mut spent = [0u64; 3];

@@ -123,7 +123,7 @@ impl Pending {
     fn bucket(&self, key: *mut u8) -> u32 {
         // Fibonacci hashing; the product's upper half, scaled to the number of buckets.
         let h = (key.addr() as u64 >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        (h * u64::from(self.entries) >> 32) as u32
+        ((h * u64::from(self.entries)) >> 32) as u32
     }
 
     /// The entry that stands for `key` in its bucket, and the link that leads to it. Expected O(1): as many entries as

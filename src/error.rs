@@ -69,6 +69,13 @@ pub enum BuildError {
     Config(crate::config::ConfigError),
     /// The memory could not be had.
     Memory(ReserveError),
+    /// The immortal memory could not be had.
+    Immortal {
+        /// Bytes asked for.
+        bytes: u64,
+        /// The system's reason.
+        source: ReserveError,
+    },
     /// A thread could not be started.
     Thread {
         /// Which.
@@ -90,6 +97,12 @@ impl fmt::Display for BuildError {
         match self {
             BuildError::Config(e) => e.fmt(f),
             BuildError::Memory(e) => e.fmt(f),
+            BuildError::Immortal { bytes, source } => {
+                write!(
+                    f,
+                    "cannot have {bytes} bytes of immortal memory: lower the option immortal ({source})"
+                )
+            }
             BuildError::Thread { name, source } => {
                 write!(f, "cannot start the {name} thread: {source}; check the limit on threads (ulimit -u)")
             }
@@ -108,7 +121,7 @@ impl std::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             BuildError::Config(e) => Some(e),
-            BuildError::Memory(e) => Some(e),
+            BuildError::Memory(e) | BuildError::Immortal { source: e, .. } => Some(e),
             BuildError::Thread { source, .. } | BuildError::Log { source, .. } => Some(source),
         }
     }
@@ -137,6 +150,8 @@ pub enum EnterError {
     Forked,
     /// The thread is ending: its thread-local state is gone.
     ThreadEnding,
+    /// The thread is a no-heap one, which no quantum may delay: no heap lets it in.
+    NoHeapThread,
 }
 
 impl fmt::Display for EnterError {
@@ -153,6 +168,9 @@ impl fmt::Display for EnterError {
                 f.write_str("a forked child must not use its parent's heap: make a heap of its own, or exec")
             }
             EnterError::ThreadEnding => f.write_str("the thread is ending: enter the heap before its destructors run"),
+            EnterError::NoHeapThread => f.write_str(
+                "a no-heap thread must not enter a heap: send what is to be done there to a heap thread, by a WaitFreeWriteQueue",
+            ),
         }
     }
 }
@@ -193,5 +211,109 @@ impl std::ops::Deref for BeforeFailure {
 
     fn deref(&self) -> &Self::Target {
         &*self.0
+    }
+}
+
+/// Why a thread of the heap could not be started.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// The thread's name contains a zero byte.
+    Name,
+    /// The priority is not below the collector's, which such a thread would keep from running.
+    PriorityNotBelowCollector {
+        /// The priority asked for.
+        requested: u8,
+        /// The option `gc-priority`; 0 if the collector has no real-time priority.
+        collector: u8,
+    },
+    /// The priority is not above the collector's and the alarm's, which could delay a no-heap thread.
+    PriorityNotAbove {
+        /// The priority asked for.
+        requested: u8,
+        /// The option `gc-priority`.
+        gc_priority: u8,
+        /// The option `alarm-priority`.
+        alarm_priority: u8,
+    },
+    /// Priorities end at 99.
+    PriorityOutOfRange {
+        /// The priority asked for.
+        requested: u8,
+    },
+    /// The size of the stack is out of range.
+    Stack {
+        /// Bytes asked for.
+        requested_bytes: usize,
+        /// Least bytes.
+        min_bytes: usize,
+        /// Most bytes.
+        max_bytes: usize,
+    },
+    /// The thread could not enter the heap.
+    Enter(EnterError),
+    /// The system did not start the thread.
+    Thread(std::io::Error),
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpawnError::Name => f.write_str("the thread's name contains a zero byte: choose one without"),
+            SpawnError::PriorityNotBelowCollector { requested, collector: 0 } => write!(
+                f,
+                "real-time priority {requested} needs a collector with a higher one, and gc-priority is 0: set \
+                 gc-priority above {requested}, or ask for priority 0"
+            ),
+            SpawnError::PriorityNotBelowCollector { requested, collector: 1 } => write!(
+                f,
+                "real-time priority {requested} is not below the collector's 1, and there is none below: raise \
+                 gc-priority above {requested}, or ask for priority 0"
+            ),
+            SpawnError::PriorityNotBelowCollector { requested, collector } => write!(
+                f,
+                "real-time priority {requested} is not below the collector's {collector}: choose one from 1 to {}, 0 for \
+                 none, or raise gc-priority above {requested}",
+                collector - 1
+            ),
+            SpawnError::PriorityNotAbove { requested, gc_priority, alarm_priority } => write!(
+                f,
+                "a no-heap thread of priority {requested} could be delayed by the heap's own threads (gc-priority \
+                 {gc_priority}, alarm-priority {alarm_priority}): choose a higher one, or lower those, or 0 to ask for none"
+            ),
+            SpawnError::PriorityOutOfRange { requested } => write!(
+                f,
+                "SCHED_FIFO priority {requested} does not exist: choose one up to {}",
+                metronome_alarm::priority::MAX_PRIORITY
+            ),
+            SpawnError::Stack { requested_bytes, min_bytes, max_bytes } => write!(
+                f,
+                "a stack of {requested_bytes} bytes is out of range: choose {min_bytes} to {max_bytes}"
+            ),
+            SpawnError::Enter(e) => e.fmt(f),
+            SpawnError::Thread(e) => {
+                write!(f, "cannot start the thread: {e}; check the limits on threads (ulimit -u) and memory")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SpawnError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            SpawnError::Enter(e) => Some(e),
+            SpawnError::Thread(e) => Some(e),
+            SpawnError::Name
+            | SpawnError::PriorityNotBelowCollector { .. }
+            | SpawnError::PriorityNotAbove { .. }
+            | SpawnError::PriorityOutOfRange { .. }
+            | SpawnError::Stack { .. } => None,
+        }
+    }
+}
+
+impl From<EnterError> for SpawnError {
+    fn from(e: EnterError) -> Self {
+        SpawnError::Enter(e)
     }
 }

@@ -101,6 +101,7 @@ pub(crate) enum Event {
         ns: u64,
         count: u64,
         total: u64,
+        enough: Option<Enough>,
     },
     ClockStep {
         ns: u64,

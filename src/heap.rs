@@ -5,6 +5,7 @@ use crate::config::{Config, ConfigError};
 use crate::driver::Driver;
 use crate::error::{BeforeFailure, BuildError, EnterError};
 use crate::events;
+use crate::immortal::ImmortalArea;
 use crate::mutator::Mutator;
 use crate::report::Reporter;
 use crate::shared::Shared;
@@ -66,7 +67,8 @@ impl HeapBuilder {
         self
     }
 
-    /// Builds the heap and starts its threads: alarm, collector, reaper, writer.
+    /// Builds the heap and starts its threads: alarm, collector, reaper, finalizer, writer, and the
+    /// memory thread if there is something for it to do.
     ///
     /// # Errors
     /// [`BuildError`] for settings that are out of range or do not go together, memory or threads that cannot be
@@ -104,8 +106,12 @@ struct Owner {
 pub(crate) fn build_shared(config: Config, clock: Clock) -> Result<(Shared, Vec<String>), BuildError> {
     let os = OsOptions { prefault: config.prefault, lock: config.lock_memory, huge_pages: config.huge_pages };
     let options = SpaceOptions { max_bytes: config.heap, initial_bytes: config.effective_initial_heap(), os };
-    let (space, refused) = Space::new(options).map_err(BuildError::Memory)?;
-    Ok((Shared::new(config, clock, space), refused))
+    let (space, mut refused) = Space::new(options).map_err(BuildError::Memory)?;
+    let bytes = config.immortal;
+    let (immortal, more) = ImmortalArea::new(bytes, config.lock_memory)
+        .map_err(|source| BuildError::Immortal { bytes, source })?;
+    refused.extend(more);
+    Ok((Shared::new(config, clock, space, immortal), refused))
 }
 
 impl Heap {
@@ -129,6 +135,8 @@ impl Heap {
         let (tell, told) = std::sync::mpsc::channel();
         let collector = spawn("metronome-gc", "collector", move || {
             let (fifo, refused) = take_place(s.config.gc_priority, s.config.gc_cpu);
+            // Relaxed: ordered by the message below, before which no user has the heap.
+            s.collector_fifo.store(fifo, Relaxed);
             // Set also if the thread unwinds, so that closing never waits for ever.
             let _done = Done(Arc::clone(&s));
             let driver = Driver::new(Arc::clone(&s), recorder, verify, fifo);
@@ -196,6 +204,10 @@ impl Heap {
                 threads: Mutex::new(threads),
             }),
         })
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.owner.shared
     }
 
     /// Runs `f` inside the heap, on this thread.
@@ -267,7 +279,7 @@ impl Heap {
     /// [`Mutator::drain_finalizers`]). (.NET: `GC.WaitForPendingFinalizers`.)
     ///
     /// # Errors
-    /// [`DrainError`] when the limit is over; at once on the finalizer thread itself and in a forked child.
+    /// [`DrainError`](crate::DrainError) when the limit is over; at once on the finalizer thread itself and in a forked child.
     pub fn drain_finalizers(&self, limit: std::time::Duration) -> Result<(), crate::DrainError> {
         let s = &self.owner.shared;
         crate::finalize::drain(s, s.deadline_in(limit))
@@ -291,6 +303,12 @@ impl Heap {
         &self.owner.shared.config
     }
 
+    /// What the heap's threads share, for tests.
+    #[cfg(feature = "hooks")]
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.owner.shared
+    }
+
     /// A cheap look at the present, for progress displays: phase, bytes in use, cycles.
     #[must_use]
     pub fn glance(&self) -> Glance {
@@ -300,8 +318,9 @@ impl Heap {
             used_bytes: s.space.used_bytes(),
             heap_bytes: s.space.heap_bytes(),
             allocated_bytes: s.space.allocated_bytes(),
-            // Relaxed: a report.
+            // Relaxed, both: reports.
             cycles: s.cycles_done.load(Relaxed),
+            collector_ns: s.counts.collector_ns.load(Relaxed),
         }
     }
 }
@@ -320,6 +339,8 @@ pub struct Glance {
     pub allocated_bytes: u64,
     /// Cycles completed.
     pub cycles: u64,
+    /// Collector time (charged) of all quanta that have ended: what is left of the wall time is the mutators'.
+    pub collector_ns: u64,
 }
 
 /// Closes the half-built heap if building fails.
@@ -442,7 +463,7 @@ impl Drop for Owner {
             }
             return;
         }
-        let service = crate::thread::is_service();
+        let service = crate::thread::is_service() || crate::thread::is_no_heap();
         // A finalizer that drops the last clone leaves the heap when it ends.
         if crate::thread::is_inside(&self.shared) && !service {
             // Only when a thread that is inside the heap runs its destructors: the process is exiting.
@@ -457,7 +478,7 @@ impl Drop for Owner {
             && drain_ns > 0
             && let Err(e) = crate::finalize::drain(&self.shared, drained)
         {
-            self.reporter.note(format!("closing the heap: {e} (finalizer-drain is over)"));
+            self.shared.note(format!("closing the heap: {e} (finalizer-drain is over)"));
         }
         if let Some(alarm) = self.alarm.lock().unwrap_or_else(PoisonError::into_inner).take() {
             self.reporter.alarm_stopped(&alarm.stop());
@@ -466,7 +487,7 @@ impl Drop for Owner {
         self.reporter.hurry();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         // The last clone may be dropped by drop glue on a reaper, or by a subscriber on a writer, this heap's or another
-        // one's: such a thread waits for nobody. All threads end by the signal.
+        // one's, or by a no-heap thread: such a thread waits for nobody. All threads end by the signal.
         if wait {
             self.await_finalizer(drained.max(self.shared.clock.now().saturating_add(FINALIZER_NS)));
             for t in threads {

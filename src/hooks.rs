@@ -1,7 +1,7 @@
 //! Faults that tests switch on to see that the verifier has teeth. Compiled only for tests.
 
 #[cfg(any(test, feature = "hooks"))]
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 #[cfg(any(test, feature = "hooks"))]
 /// A protection that can be removed.
@@ -56,6 +56,7 @@ pub enum Fault {
 pub(crate) struct Hooks {
     faults: AtomicU32,
     fail_after: AtomicU32,
+    low_memory: AtomicBool,
 }
 
 #[cfg(any(test, feature = "hooks"))]
@@ -72,6 +73,18 @@ impl Hooks {
         } else {
             self.faults.fetch_and(!(f as u32), Relaxed);
         }
+    }
+
+    /// Lets the memory thread believe once that the system is low on memory.
+    #[cfg(feature = "hooks")]
+    pub(crate) fn set_low_memory(&self) {
+        // Relaxed: a test's switch.
+        self.low_memory.store(true, Relaxed);
+    }
+
+    pub(crate) fn take_low_memory(&self) -> Option<String> {
+        // Relaxed: a test's switch.
+        self.low_memory.swap(false, Relaxed).then(|| "a test says so".into())
     }
 
     /// Makes the `n`-th refill from now fail (0: none).

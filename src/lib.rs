@@ -7,6 +7,7 @@
 
 #[allow(unsafe_code)]
 mod array;
+mod blocked;
 #[allow(unsafe_code)]
 mod boost;
 #[allow(unsafe_code)]
@@ -28,6 +29,7 @@ mod fork;
 mod gate;
 #[allow(unsafe_code)]
 mod gc;
+pub mod guide;
 #[allow(unsafe_code)]
 mod handle;
 #[allow(unsafe_code)]
@@ -35,6 +37,8 @@ mod header;
 #[allow(unsafe_code)]
 mod heap;
 mod hooks;
+#[allow(unsafe_code)]
+mod immortal;
 mod log_sink;
 #[allow(unsafe_code)]
 mod mark;
@@ -42,18 +46,22 @@ mod memory;
 mod meter;
 #[allow(unsafe_code)]
 mod mutator;
+pub mod no_heap;
 mod notice;
 pub mod pressure;
+pub mod queue;
 #[allow(unsafe_code)]
 mod reaper;
 mod reason;
 mod reference_queue;
+pub mod rendezvous;
 #[allow(unsafe_code)]
 mod report;
 #[allow(unsafe_code)]
 mod reserve;
 #[allow(unsafe_code)]
 mod shared;
+mod spawn;
 mod stats;
 #[allow(unsafe_code)]
 mod sync;
@@ -78,17 +86,20 @@ pub use collect::{Collect, CollectError, Collected};
 pub use config::Config;
 pub use death::DeathNotice;
 pub use ephemeron::Ephemeron;
-pub use error::{AllocError, BuildError, EnterError, Remedy, Shortage};
+pub use error::{AllocError, BuildError, EnterError, Remedy, Shortage, SpawnError};
 pub use finalize::{DrainError, DrainStop, Finalize};
 pub use gc::{Gc, Slot};
 pub use handle::{Global, Pinned, Root};
 pub use heap::{Glance, Heap, HeapBuilder};
+pub use immortal::{Immortal, ImmortalArea, ImmortalError};
 pub use metronome_derive::Trace;
 pub use mutator::Mutator;
+pub use no_heap::{NoHeap, NoHeapOptions, NoHeapThread};
 pub use notice::{Notification, Subscription};
 pub use reason::{CycleReason, DepartureReason, SyncReason};
 pub use reference_queue::ReferenceQueue;
 pub use reserve::Reserved;
+pub use spawn::{JoinHandle, RealtimeOptions, RealtimeThread};
 pub use stats::{Distribution, FinalizerCounts, Mmu, Predicted, ReferenceCounts, Stats};
 pub use trace::{Init, Payload, Trace, Tracer};
 pub use verify::Violation;

@@ -65,15 +65,20 @@ pub(crate) fn run(s: &Arc<Shared>, mut watcher: Option<Watcher>) {
             Some(_) => SOON_NS,
             None => s.config.idle_trim_ns.map_or(LOOK_NS, |t| t.clamp(SOON_NS, LOOK_NS)),
         };
-        let Some(w) = &mut watcher else {
-            futex_wait(&s.memory_thread_seq, seen, Some(s.clock.now().saturating_add(wait_ns)));
-            continue;
+        let low = match &mut watcher {
+            Some(w) => w.wait(Some(Duration::from_nanos(wait_ns))).low.map(|low| low.to_string()),
+            None => {
+                futex_wait(&s.memory_thread_seq, seen, Some(s.clock.now().saturating_add(wait_ns)));
+                None
+            }
         };
-        if let Some(low) = w.wait(Some(Duration::from_nanos(wait_ns))).low {
+        #[cfg(any(test, feature = "hooks"))]
+        let low = low.or_else(|| s.hooks.take_low_memory());
+        if let Some(text) = low {
             // Relaxed: a hint for the collector, which is woken below.
             s.low_memory.store(true, Relaxed);
             trim_after = Some(s.request_cycle());
-            s.tell(Notification::LowMemory { text: low.to_string() });
+            s.tell(Notification::LowMemory { text });
         }
     }
 }
@@ -85,7 +90,10 @@ fn grow_as_asked(s: &Shared) {
     if wanted <= s.space.limit_regions() {
         return;
     }
-    match s.space.grow(wanted) {
+    let grown = s.space.grow(wanted);
+    // Relaxed: a hint for those who wait for it.
+    s.growth_refused.store(grown.is_err(), Relaxed);
+    match grown {
         Ok((_, refusals)) => refusals.into_iter().for_each(|r| s.note(format!("growing the heap: {r}"))),
         Err(e) => s.note(format!("the heap cannot grow: {e}")),
     }
@@ -162,9 +170,22 @@ impl Shared {
         self.grow_regions(limit.saturating_add((limit / 8).max(16)).min(max))
     }
 
+    /// Whether the heap's memory is had in advance, so that growing means touching pages.
+    pub(crate) fn backs_memory(&self) -> bool {
+        self.config.prefault || self.config.lock_memory
+    }
+
+    /// Whether the memory thread can make the heap larger, as far as is known.
+    pub(crate) fn grow_soon(&self) -> bool {
+        // Relaxed: a hint.
+        self.backs_memory()
+            && self.space.limit_regions() < self.space.max_regions()
+            && !self.growth_refused.load(Relaxed)
+    }
+
     /// Grows to `regions`, or asks the memory thread to. Whether the heap is larger now.
     pub(crate) fn grow_regions(&self, regions: u32) -> bool {
-        if self.config.prefault || self.config.lock_memory {
+        if self.backs_memory() {
             // Relaxed: a hint.
             self.grow_to.fetch_max(regions, Relaxed);
             self.wake_memory();

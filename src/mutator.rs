@@ -24,6 +24,27 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+/// What a mutator waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Want {
+    /// Bytes that it could not have, for reports.
+    pub(crate) bytes: u64,
+    /// Free regions that it needs, or
+    pub(crate) regions: u32,
+    /// cells of this cursor, which a cycle may free without freeing a region.
+    pub(crate) cells: Option<CursorIndex>,
+}
+
+impl Want {
+    /// Whether there is enough now: a hint, others take memory too.
+    fn is_there(&self, s: &Shared) -> bool {
+        match self.cells {
+            Some(cursor) => s.space.has_cells(cursor),
+            None => s.space.free_bytes() >= self.bytes && s.space.free_regions() >= self.regions,
+        }
+    }
+}
+
 /// Access to a heap by one thread, inside [`Heap::enter`](crate::Heap::enter).
 ///
 /// One per thread at a time, whatever the heap; neither `Send` nor `Sync`.
@@ -229,8 +250,10 @@ impl<'h> Mutator<'h> {
         }
         // Relaxed: written by this thread.
         if self.record().starved.load(Relaxed) {
+            let failed = self.with_local(|l| l.failed.take());
+            let (cells, bytes) = failed.map_or((None, 1), |(cursor, bytes)| (Some(cursor), bytes));
             // The outcome is for the next allocation to find out.
-            let _ = self.wait_for_memory(1, 1);
+            let _ = self.wait_for_memory(Want { bytes, regions: 1, cells });
         }
     }
 
@@ -258,71 +281,71 @@ impl<'h> Mutator<'h> {
         out
     }
 
-    /// Waits at a safepoint until `bytes` and `regions` are free, or the collector has done all it can.
+    /// Waits at a safepoint until there is what is wanted, or the collector has done all it can.
     #[cold]
-    pub(crate) fn wait_for_memory(&mut self, bytes: u64, regions: u32) -> Result<(), AllocError> {
+    pub(crate) fn wait_for_memory(&mut self, want: Want) -> Result<(), AllocError> {
         let (s, r) = (self.shared(), self.record());
         // Relaxed: written by this thread only.
         r.starved.store(false, Relaxed);
-        let enough = || s.space.free_bytes() >= bytes && s.space.free_regions() >= regions;
-        if enough() {
+        if want.is_there(s) {
             return Ok(());
         }
         if !s.may_wait(r) {
-            return Err(self.out_of_memory(bytes));
+            return Err(self.out_of_memory(want.bytes));
         }
-        if bytes > 1 {
-            // Relaxed: for reports.
-            s.failed_bytes.store(bytes, Relaxed);
-        }
+        // Relaxed: for reports.
+        s.failed_bytes.store(want.bytes, Relaxed);
         let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
         self.stop_running();
-        let mut out = self.climb(bytes, deadline, &enough);
+        let mut out = self.climb(want, deadline);
         self.start_running();
         if out.is_err()
             && let Some(ask) = s.before_failure.get().cloned()
         {
             // The program's code: outside the heap, and once.
-            let shortage = Shortage { requested_bytes: bytes, free_bytes: s.space.free_bytes() };
+            let shortage = Shortage { requested_bytes: want.bytes, free_bytes: s.space.free_bytes() };
             let again = self.blocking(|| ask(&shortage)) == Remedy::Retry;
             let s = self.shared();
             self.stop_running();
             if again {
                 let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
-                let enough = || s.space.free_bytes() >= bytes && s.space.free_regions() >= regions;
-                out = self.wait_through(s.request_cycle(), deadline, &enough);
+                out = self.wait_through(s.request_cycle(), deadline, want);
             }
             self.start_running();
         }
-        out.map_err(|()| self.out_of_memory(bytes))
+        out.map_err(|()| self.out_of_memory(want.bytes))
     }
 
     /// The ladder: the cycle that is under way, a whole one, one that clears soft references. Native.
-    fn climb(&self, bytes: u64, deadline: u64, enough: &dyn Fn() -> bool) -> Result<(), ()> {
+    fn climb(&self, want: Want, deadline: u64) -> Result<(), ()> {
         let s = self.shared();
-        if bytes > 1 {
-            // Relaxed: for reports.
-            s.failed_bytes.store(bytes, Relaxed);
-        }
         // Acquire: pairs with the Release at a cycle's start and end.
         let running = s.cycle.load(Acquire);
-        if !s.has_ended(running) && self.wait_through(running, deadline, enough).is_ok() {
+        if !s.has_ended(running) && self.wait_through(running, deadline, want).is_ok() {
             return Ok(());
         }
-        if self.wait_through(s.request_cycle(), deadline, enough).is_ok() {
+        if self.wait_through(s.request_cycle(), deadline, want).is_ok() {
             return Ok(());
         }
-        if s.softs.live() == 0 {
-            return Err(());
+        // Acquire: as above.
+        let before = s.cycle.load(Acquire);
+        // Acquire: pairs with the Release of the collector before such a cycle ends. The next cycle may begin before it has
+        // seen the request; then it is asked once more.
+        while s.softs.live() > 0 && s.softs_cleared.load(Acquire) <= before {
+            let last = s.request_clearing_cycle();
+            if self.wait_through(last, deadline, want).is_ok() {
+                return Ok(());
+            }
+            // Relaxed: a late look costs one limit of the wait.
+            if s.clock.now() >= deadline || s.shutdown.load(Relaxed) {
+                break;
+            }
         }
-        let last = s.request_cycle();
-        // Relaxed: read by the collector when it starts that cycle, after the wake-up below.
-        s.clear_softs_through.fetch_max(last, Relaxed);
-        self.wait_through(last, deadline, enough)
+        Err(())
     }
 
     /// Waits until there is enough, until cycle `target` has ended and its dead are reaped, or until the deadline. Native.
-    fn wait_through(&self, target: u64, deadline: u64, enough: &dyn Fn() -> bool) -> Result<(), ()> {
+    fn wait_through(&self, target: u64, deadline: u64, want: Want) -> Result<(), ()> {
         let s = self.shared();
         // Relaxed: the collector reads it as a hint; woken below and by this count's change.
         s.waiting_for_memory.fetch_add(1, Relaxed);
@@ -330,7 +353,7 @@ impl<'h> Mutator<'h> {
         let out = loop {
             // Acquire: pairs with the Release in `announce_memory`.
             let seq = s.memory_seq.load(Acquire);
-            if enough() {
+            if want.is_there(s) {
                 break Ok(());
             }
             // Relaxed: the shutdown wakes this thread after it is stored; a late look costs one limit.
@@ -405,7 +428,7 @@ impl<'h> Mutator<'h> {
         let s = self.shared();
         #[cfg(any(test, feature = "hooks"))]
         if s.hooks.refill_fails() {
-            return Err(self.allocation_failed(size));
+            return Err(self.allocation_failed(cursor, size));
         }
         if s.config.suppress_idle_ticks
             // Relaxed: hints; the collector decides.
@@ -414,19 +437,22 @@ impl<'h> Mutator<'h> {
         {
             s.wake_collector();
         }
-        if let Some(c) = self.with_local(|l| l.cursors.refill(&s.space, cursor, s.colour())) {
-            return Ok(c);
-        }
-        if s.grow_on_demand()
-            && let Some(c) = self.with_local(|l| l.cursors.refill(&s.space, cursor, s.colour()))
-        {
-            return Ok(c);
+        loop {
+            // Before the look, so that growth by another thread is not missed.
+            let limit = s.space.limit_regions();
+            if let Some(c) = self.with_local(|l| l.cursors.refill(&s.space, cursor, s.colour())) {
+                return Ok(c);
+            }
+            // Ends: each further round is in a heap of another size, and there is a largest one.
+            if !s.grow_on_demand() && s.space.limit_regions() == limit {
+                break;
+            }
         }
         self.refill_late(cursor, size)
     }
 
-    /// The heap has no region for us. While the collector is about to free some without needing our safepoint,
-    /// wait for it at this pause point; else fail.
+    /// The heap has no region for us. While the collector is about to free some without needing our safepoint, or the
+    /// memory thread to grow the heap, wait for it at this pause point; else fail.
     #[cold]
     #[inline(never)]
     fn refill_late(&self, cursor: CursorIndex, size: usize) -> Result<NonNull<u8>, AllocError> {
@@ -445,13 +471,13 @@ impl<'h> Mutator<'h> {
             // thread's user code holds.
             let in_vain = s.stops_cancelled.load(Relaxed) != cancelled;
             // Relaxed: a hint.
-            if !ours_not_needed
+            if !(ours_not_needed || s.grow_soon())
                 || !s.may_wait(r)
                 || in_vain
                 || s.clock.now() >= deadline
                 || s.shutdown.load(Relaxed)
             {
-                return Err(self.allocation_failed(size));
+                return Err(self.allocation_failed(cursor, size));
             }
             // Acquire: pairs with the Release in `announce_memory`.
             let seq = s.memory_seq.load(Acquire);
@@ -472,8 +498,9 @@ impl<'h> Mutator<'h> {
     }
 
     #[cold]
-    fn allocation_failed(&self, bytes: usize) -> AllocError {
+    fn allocation_failed(&self, cursor: CursorIndex, bytes: usize) -> AllocError {
         let (s, r) = (self.shared(), self.record());
+        self.with_local(|l| l.failed = Some((cursor, bytes as u64)));
         // Relaxed: a note to this thread's own next safepoint; a counter.
         r.starved.store(true, Relaxed);
         s.failed_allocations.fetch_add(1, Relaxed);

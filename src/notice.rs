@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Something that the program may want to know. Told by the writer thread up to 50 ms later, never on the real-time path;
-/// when more happens than is told, the surplus is left out (the counts in [`Stats`](crate::Stats) are exact).
+/// when more happens than is told, the surplus is left out and counted (the counts in [`Stats`](crate::Stats) are exact).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notification {
@@ -41,7 +41,8 @@ pub enum Notification {
     TargetMissed {
         /// Why.
         reason: DepartureReason,
-        /// The heap that would have been enough: (1+f)(m+2A) by what was measured, if something was.
+        /// The heap that would have been enough: (1+f)(m+2A) by what was measured, if something was. With a static trigger
+        /// at least what holds (1+f)A above it.
         enough_heap_bytes: Option<u64>,
     },
     /// A collection was synchronous.
@@ -67,6 +68,8 @@ pub enum Notification {
     AllocationFailed {
         /// How many, since this was last told.
         count: u64,
+        /// The heap that would have been enough: (1+f)(m+2A) by what was measured, if something was.
+        enough_heap_bytes: Option<u64>,
     },
     /// More objects than `finalizer-backlog` wait for their finalizers. Told once, until half as many waited.
     FinalizerBacklog {
@@ -108,6 +111,11 @@ pub enum Notification {
         /// What it waits in, as far as the system tells.
         place: String,
     },
+    /// Something else that is worth a line, such as what the system refused a thread.
+    Note {
+        /// The line.
+        text: String,
+    },
 }
 
 impl Notification {
@@ -142,7 +150,9 @@ impl Notification {
                 tell!(warn, %mutator, "stop cancelled: the mutator did not arrive");
             }
             Notification::SafepointOverdue { mutator, ms } => tell!(warn, %mutator, ms, "safepoint overdue"),
-            Notification::AllocationFailed { count } => tell!(warn, count, "allocations failed"),
+            Notification::AllocationFailed { count, enough_heap_bytes } => {
+                tell!(warn, count, enough_heap_bytes, "allocations failed");
+            }
             Notification::FinalizerBacklog { waiting } => tell!(warn, waiting, "finalizers wait"),
             Notification::FinalizerStuck { type_name, ms } => {
                 tell!(warn, type_name, ms, "a finalizer does not end")
@@ -154,6 +164,7 @@ impl Notification {
             Notification::Resized { from_bytes, to_bytes, returned_bytes, reason } => {
                 tell!(info, from_bytes, to_bytes, returned_bytes, reason, "heap resized");
             }
+            Notification::Note { text } => tell!(warn, "{text}"),
             Notification::BlockedInKernel { mutator, place } => {
                 tell!(warn, %mutator, %place, "a mutator sleeps in the kernel outside blocking");
             }
@@ -191,26 +202,34 @@ impl Listeners {
     /// Tells everybody, with no lock held but a listener's own. Returns how many of them panicked.
     pub(crate) fn tell(&self, notifications: &[Notification]) -> u64 {
         let mut panics = 0;
-        if notifications.is_empty() {
-            return 0;
-        }
-        let all: Vec<_> = {
-            let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-            list.retain(|l| l.strong_count() > 0);
-            list.iter().filter_map(Weak::upgrade).collect()
-        };
         for n in notifications {
+            // Each time anew: a listener may end its own or others' subscriptions, and begin some.
+            let all = {
+                let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+                list.retain(|l| l.strong_count() > 0);
+                list.clone()
+            };
             // The program's code in both.
-            panics += u64::from(catch_unwind(AssertUnwindSafe(|| n.trace())).is_err());
-            for listener in &all {
-                let mut f = listener.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Err(value) = catch_unwind(AssertUnwindSafe(|| f(n))) {
-                    panics += 1;
-                    // What was thrown may have a destructor that panics too.
-                    std::mem::forget(value);
-                }
+            panics += u64::from(panicked(|| n.trace()));
+            for listener in all.iter().filter_map(Weak::upgrade) {
+                let call = || listener.lock().unwrap_or_else(PoisonError::into_inner)(n);
+                panics += u64::from(panicked(call));
+                // The last owner, if the subscription has ended meanwhile: what the closure holds is dropped here.
+                panics += u64::from(panicked(|| drop(listener)));
             }
         }
         panics
+    }
+}
+
+/// Runs foreign code; whether it panicked.
+fn panicked(f: impl FnOnce()) -> bool {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(()) => false,
+        Err(value) => {
+            // What was thrown may have a destructor that panics too.
+            std::mem::forget(value);
+            true
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::error::BuildError;
 use crate::events::{CycleEnd, Drain, Event, Quantum};
 use crate::log_sink::LogSink;
 use crate::notice::{Listeners, Notification, Subscription};
-use crate::shared::{Shared, Told};
+use crate::shared::{MutatorState, Shared, Told};
 use crate::stats::{Distribution, FinalizerCounts, Mmu, Predicted, ReferenceCounts, Stats};
 use hdrhistogram::Histogram;
 use metronome_alarm::AlarmSummary;
@@ -31,6 +31,10 @@ const DRAIN_EVERY: Duration = Duration::from_millis(50);
 const NOTICES_MAX: usize = 1024;
 /// Stragglers kept by name.
 const NAMES_MAX: usize = 64;
+/// Stragglers looked at in one round of the writer.
+const SUSPECTS_MAX: usize = 16;
+/// A mutator is said to be blocked at most once in this time.
+const BLOCKED_EVERY_NS: u64 = 1_000_000_000;
 
 struct Trackers {
     charged: MmuTracker,
@@ -53,6 +57,10 @@ struct State {
     watch: Watch,
     log: Option<LogWriter<LogSink>>,
     notices: Vec<Notification>,
+    /// Records of stragglers that the writer thread has yet to look at.
+    suspects: Vec<u32>,
+    /// Records of mutators that were said to be blocked, and when.
+    blocked: Vec<(u32, u64)>,
     pause: Histogram<u64>,
     cpu: Histogram<u64>,
     charged: Histogram<u64>,
@@ -125,6 +133,8 @@ impl Reporter {
             watch: Watch::default(),
             log,
             notices: Vec::new(),
+            suspects: Vec::new(),
+            blocked: Vec::new(),
             pause: histogram(),
             cpu: histogram(),
             charged: histogram(),
@@ -218,6 +228,7 @@ impl Reporter {
                 self.finish(&mut state);
             }
             let notices = std::mem::take(&mut state.notices);
+            let suspects = std::mem::take(&mut state.suspects);
             drop(state);
             // Foreign code: a subscriber may do anything with the heap, so nothing is locked here.
             let panics = self.listeners.tell(&notices);
@@ -225,6 +236,7 @@ impl Reporter {
             if ended {
                 return;
             }
+            suspects.iter().for_each(|&record| self.look_at(record));
             let state = self.lock();
             drop(self.quit.wait_timeout(state, DRAIN_EVERY).unwrap_or_else(PoisonError::into_inner));
         }
@@ -233,6 +245,31 @@ impl Reporter {
     /// Adds a listener.
     pub(crate) fn subscribe(&self, f: Box<dyn FnMut(&Notification) + Send>) -> Subscription {
         self.listeners.add(f)
+    }
+
+    /// Reports a straggler that sleeps in the kernel while it counts as a running mutator. The writer thread, with
+    /// nothing locked. One whose sleep is over by now goes unnamed.
+    fn look_at(&self, record: u32) {
+        let Some(r) = self.shared.record(record as usize) else { return };
+        // Relaxed: compared with itself later; a report.
+        let thread = r.thread_id.load(Relaxed);
+        let running = || r.state() == MutatorState::Running && r.thread_id.load(Relaxed) == thread;
+        let Some(place) = crate::blocked::asleep_while(thread, running) else { return };
+        let name = r.name().to_string();
+        let now = self.shared.clock.now();
+        let mut state = self.lock();
+        state.blocked.retain(|(_, at)| now.saturating_sub(*at) < BLOCKED_EVERY_NS);
+        if state.blocked.iter().any(|(r, _)| *r == record) {
+            return;
+        }
+        state.blocked.push((record, now));
+        count(&mut state.sums.blocked_in_kernel, &name);
+        let text = format!(
+            "mutator {name} is blocked in the kernel ({place}) without Mutator::blocking: it holds up the collector; wrap \
+             the call in Mutator::blocking, or wait with metronome_gc::rendezvous"
+        );
+        state.write(|log| log.note(now, &model::Note { text }));
+        state.notice(Notification::BlockedInKernel { mutator: name, place });
     }
 
     /// Makes the writer look at once.
@@ -275,13 +312,6 @@ impl Reporter {
         }
     }
 
-    /// Writes a line of text to the log, and tells it by `tracing`.
-    pub(crate) fn note(&self, text: String) {
-        tracing::warn!(target: "metronome", "{text}");
-        let now = self.shared.clock.now();
-        self.lock().write(|log| log.note(now, &model::Note { text }));
-    }
-
     /// The alarm has ended: its last figures.
     pub(crate) fn alarm_stopped(&self, summary: &AlarmSummary) {
         self.lock().sums.alarm(summary);
@@ -309,6 +339,8 @@ impl Reporter {
     fn collect(&self, state: &State) -> Stats {
         let s = &self.shared;
         let mut out = state.sums.clone();
+        // Relaxed: a counter.
+        out.notifications_lost += s.untold.load(Relaxed);
         out.elapsed_ns = s.clock.now().saturating_sub(self.start_ns);
         out.pause_ns = Distribution::of(&state.pause);
         out.quantum_cpu_ns = Distribution::of(&state.cpu);
@@ -338,6 +370,8 @@ impl Reporter {
         out.resident_bytes = s.space.resident_bytes();
         // Relaxed: counters.
         out.finalizers = FinalizerCounts { stuck: out.finalizers.stuck, ..s.finalizers.counts(s) };
+        (out.immortal_bytes, out.immortal_used_bytes) = (s.immortal.size_bytes(), s.immortal.used_bytes());
+        // Relaxed: counters.
         out.external_bytes = s.external.load(Relaxed);
         out.reaped = s.reaped.load(Relaxed);
         out.reaper_panics = s.reaper_panics.load(Relaxed);
@@ -413,8 +447,9 @@ impl Reporter {
                     exclusive_access_ns: stop_ns,
                     priority: u64::from(c.gc_priority),
                     cpu_ns: Some(cpu_ns),
+                    immortal_before_bytes: immortal_free(&self.shared),
+                    immortal_after_bytes: immortal_free(&self.shared),
                     work: state.work(&self.shared, references, soft_age),
-                    ..SyncGcFacts::default()
                 };
                 state.notice(Notification::Synchronous { reason, ns: end_ns.saturating_sub(start_ns) });
                 state.write(|log| log.sync_gc(&facts));
@@ -422,6 +457,9 @@ impl Reporter {
             Event::StopCancelled { ns, waited_ns, budget_ns, running, record } => {
                 let name = self.name_of(record);
                 state.straggler(&name);
+                if c.report_blocked {
+                    state.suspect(record);
+                }
                 let end = ns;
                 let start = ns.saturating_sub(waited_ns);
                 // Those who had arrived waited for the one who did not.
@@ -489,11 +527,17 @@ impl Reporter {
                 });
                 state.write(|log| log.resize(ns, &facts));
             }
-            Event::AllocationFailed { ns, count, total } => {
-                state.notice(Notification::AllocationFailed { count });
+            Event::AllocationFailed { ns, count, total, enough } => {
+                let enough_heap_bytes = enough.map(|e| e.heap_bytes);
+                state.notice(Notification::AllocationFailed { count, enough_heap_bytes });
                 let facts = model::OutOfMemory { space: Some("heap".into()), address: None };
                 state.write(|log| log.out_of_memory(ns, &facts));
-                let text = format!("{count} allocations returned an error to the program ({total} in all)");
+                // With `exhaustion = fail` the target is kept, and no departure says it.
+                let enough = enough_heap_bytes.map_or(String::new(), |bytes| {
+                    format!("; by what was measured a heap of {bytes} bytes would have been enough")
+                });
+                let text =
+                    format!("{count} allocations returned an error to the program ({total} in all){enough}");
                 state.write(|log| log.note(ns, &model::Note { text }));
             }
             Event::ClockStep { ns } => {
@@ -531,15 +575,18 @@ impl State {
     fn notice(&mut self, n: Notification) {
         if self.notices.len() < NOTICES_MAX {
             self.notices.push(n);
+        } else {
+            self.sums.notifications_lost += 1;
         }
     }
 
     fn straggler(&mut self, name: &str) {
-        let known = &mut self.sums.stragglers;
-        if let Some((_, count)) = known.iter_mut().find(|(n, _)| n == name) {
-            *count += 1;
-        } else if known.len() < NAMES_MAX {
-            known.push((name.into(), 1));
+        count(&mut self.sums.stragglers, name);
+    }
+
+    fn suspect(&mut self, record: u32) {
+        if self.suspects.len() < SUSPECTS_MAX && !self.suspects.contains(&record) {
+            self.suspects.push(record);
         }
     }
 
@@ -569,8 +616,15 @@ impl State {
     fn told(&mut self, s: &Shared, ns: u64, told: Told) {
         match told {
             Told::Note(text) => {
-                tracing::warn!(target: "metronome", "{text}");
-                self.write(|log| log.note(ns, &model::Note { text }));
+                self.write(|log| log.note(ns, &model::Note { text: text.clone() }));
+                self.notice(Notification::Note { text });
+            }
+            Told::Thread(thread) => {
+                if let Some(refused) = &thread.refused {
+                    let text = format!("the system refused the thread {}: {refused}", thread.name);
+                    self.notice(Notification::Note { text });
+                }
+                self.write(|log| log.thread(ns, &thread));
             }
             Told::Notification(n) => {
                 match &n {
@@ -685,6 +739,7 @@ impl State {
             planned_ns: q.planned_ns,
             cpu_ns: Some(q.cpu_ns),
             heap_free_bytes: q.free_bytes,
+            immortal_free_bytes: immortal_free(s),
             work,
             gc_thread_priority: self.priority,
             longest_step_ns: q.longest_step_ns,
@@ -722,4 +777,18 @@ impl State {
         });
         self.write(|log| log.cycle_end(end.ns, end.free_bytes, &facts));
     }
+}
+
+/// Counts a name in a list that is bounded.
+fn count(known: &mut Vec<(String, u64)>, name: &str) {
+    if let Some((_, count)) = known.iter_mut().find(|(n, _)| n == name) {
+        *count += 1;
+    } else if known.len() < NAMES_MAX {
+        known.push((name.into(), 1));
+    }
+}
+
+/// Free immortal memory, if there is such memory. (A collection changes nothing in it.)
+fn immortal_free(s: &Shared) -> Option<u64> {
+    (s.immortal.size_bytes() > 0).then(|| s.immortal.free_bytes())
 }

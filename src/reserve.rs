@@ -8,9 +8,9 @@
 use crate::array::GcArray;
 use crate::error::AllocError;
 use crate::gc::{Gc, Slot};
-use crate::mutator::Mutator;
+use crate::mutator::{Mutator, Want};
 use crate::trace::{CellOf, Init, Trace};
-use metronome_arraylet::{ArrayShape, LEAF_BYTES, promise};
+use metronome_arraylet::{ArrayShape, LEAF_BYTES, REGION_BYTES, promise};
 use std::cell::Cell;
 use std::fmt;
 
@@ -46,8 +46,10 @@ impl<'h> Mutator<'h> {
     /// classes included (an object of `n` bytes counts `n` + 8, rounded up by at most an eighth), in any mix of sizes.
     /// A safepoint; may wait for the collector, as a failed allocation does.
     ///
-    /// Costs free memory: since any mix must fit, some 60 regions of 64 KiB more than the bytes for each; for objects of one
-    /// known type use [`reserve_objects`](Mutator::reserve_objects), which costs what they need. What is not used is
+    /// Costs free memory: since any mix of sizes must fit, and what is left of a region may go to others at two colour
+    /// changes, up to 381 regions of 64 KiB (24 MiB) more than the bytes fill, about one for each kilobyte of the first
+    /// half megabyte; for objects of one known type [`reserve_objects`](Mutator::reserve_objects) sets aside what they
+    /// need and two regions. What is not used is
     /// given back when the result is dropped. Meanwhile there is no safepoint on this thread, which holds up cycles.
     ///
     /// # Errors
@@ -68,12 +70,15 @@ impl<'h> Mutator<'h> {
     fn reserve_regions(&mut self, bytes: u64, regions: u32) -> Result<Reserved<'_, 'h>, AllocError> {
         self.safepoint();
         if regions > self.shared().space.max_regions() {
-            return Err(AllocError::too_large(self.shared(), bytes));
+            return Err(AllocError::too_large(
+                self.shared(),
+                bytes.max(u64::from(regions) * REGION_BYTES as u64),
+            ));
         }
         let promised = |m: &Self| m.with_local(|l| l.cursors.promise(&m.shared().space, regions));
         if !promised(self) {
             while self.shared().space.free_regions() < regions && self.shared().grow_on_demand() {}
-            self.wait_for_memory(bytes, regions)?;
+            self.wait_for_memory(Want { bytes, regions, cells: None })?;
             if !promised(self) {
                 // Another thread was faster.
                 return Err(self.out_of_memory(bytes));

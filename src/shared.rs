@@ -19,6 +19,7 @@ use crate::error::BeforeFailure;
 use crate::finalize::Finalizers;
 use crate::gate::{Gate, Spin};
 use crate::hooks::fault;
+use crate::immortal::ImmortalArea;
 use crate::notice::Notification;
 use crate::reason::SyncReason;
 use crate::sync::futex_wake;
@@ -26,8 +27,10 @@ use crate::table::Table;
 use crate::weak::{SoftNotes, Stamp};
 use crossbeam_utils::CachePadded;
 use metronome_alarm::Clock;
+use metronome_arraylet::cursor::CursorIndex;
 use metronome_arraylet::{Colour, Cursors, Space};
 use metronome_barrier::{BarrierFlags, Log, LogPool, Phase};
+use metronome_verbosegc::model;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
@@ -92,6 +95,8 @@ pub(crate) enum MutatorState {
 pub(crate) struct Local {
     pub(crate) cursors: Cursors,
     pub(crate) log: Log,
+    /// What the last failed allocation wanted: cells of which cursor, and how large.
+    pub(crate) failed: Option<(CursorIndex, u64)>,
 }
 
 /// One thread's attachment to one heap. Records are never freed before their heap: they are reused.
@@ -172,6 +177,7 @@ impl Record {
 pub(crate) enum Told {
     Notification(Notification),
     Note(String),
+    Thread(model::Thread),
 }
 
 /// Things that wait in the outbox at most; the writer comes by every 50 ms.
@@ -197,6 +203,8 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) phase: CachePadded<PhaseCell>,
     pub(crate) space: Space,
+    /// Held by no-heap threads too, which outlive the heap.
+    pub(crate) immortal: Arc<ImmortalArea>,
     pub(crate) logs: LogPool,
     /// Mutators whose logs hold references that the collector has not been handed.
     pub(crate) logging: metronome_arraylet::IndexStack,
@@ -226,6 +234,8 @@ pub(crate) struct Shared {
     sync_reason: AtomicU8,
     /// Cycles up to this number clear all soft references that they may.
     pub(crate) clear_softs_through: AtomicU64,
+    /// The last cycle that did so, from when it begins.
+    pub(crate) softs_cleared: AtomicU64,
     /// Memory outside the heap that the program has announced, in bytes.
     pub(crate) external: AtomicU64,
     /// Set when the system is low on memory; taken by the collector, which starts a cycle.
@@ -241,8 +251,12 @@ pub(crate) struct Shared {
     pub(crate) memory_thread_seq: AtomicU32,
     pub(crate) memory_waker: std::sync::OnceLock<crate::pressure::Waker>,
     pub(crate) grow_to: AtomicU32,
+    /// The system had no memory to back a larger heap with when that was last tried.
+    pub(crate) growth_refused: AtomicBool,
     /// What ordinary threads have to tell; emptied by the writer.
     outbox: Mutex<Vec<(u64, Told)>>,
+    /// What did not fit into it.
+    pub(crate) untold: AtomicU64,
     /// Asked before the program gets an error for want of memory.
     pub(crate) before_failure: std::sync::OnceLock<BeforeFailure>,
     pub(crate) waiting_for_memory: AtomicU32,
@@ -279,6 +293,8 @@ pub(crate) struct Shared {
     /// Waits for memory that ended without it.
     pub(crate) out_of_memory: AtomicU64,
     pub(crate) barrier_spills: AtomicU64,
+    /// The collector thread has the real-time priority that was asked for. Written once, while the heap is built.
+    pub(crate) collector_fifo: AtomicBool,
     /// Fork generation of the process that made the heap.
     pub(crate) fork_generation: u32,
     #[cfg(any(test, feature = "hooks"))]
@@ -286,7 +302,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(config: Config, clock: Clock, space: Space) -> Shared {
+    pub(crate) fn new(config: Config, clock: Clock, space: Space, immortal: ImmortalArea) -> Shared {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let initial_regions = space.limit_regions();
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
@@ -300,6 +316,7 @@ impl Shared {
             phase: CachePadded::new(PhaseCell::new()),
             logs: LogPool::new(u32::try_from(config.log_buffers).unwrap_or(u32::MAX)),
             space,
+            immortal: Arc::new(immortal),
             logging: metronome_arraylet::IndexStack::new(),
             globals: Table::new(),
             weaks: Table::new(),
@@ -321,6 +338,7 @@ impl Shared {
             sync_through: AtomicU64::new(0),
             sync_reason: AtomicU8::new(0),
             clear_softs_through: AtomicU64::new(0),
+            softs_cleared: AtomicU64::new(0),
             external: AtomicU64::new(0),
             low_memory: AtomicBool::new(false),
             allocated_at_end: AtomicU64::new(0),
@@ -330,7 +348,9 @@ impl Shared {
             memory_thread_seq: AtomicU32::new(0),
             memory_waker: std::sync::OnceLock::new(),
             grow_to: AtomicU32::new(0),
+            growth_refused: AtomicBool::new(false),
             outbox: Mutex::new(Vec::new()),
+            untold: AtomicU64::new(0),
             before_failure: std::sync::OnceLock::new(),
             waiting_for_memory: AtomicU32::new(0),
             waiting_for_cycle: AtomicU32::new(0),
@@ -355,6 +375,7 @@ impl Shared {
             failed_bytes: AtomicU64::new(0),
             out_of_memory: AtomicU64::new(0),
             barrier_spills: AtomicU64::new(0),
+            collector_fifo: AtomicBool::new(false),
             fork_generation: crate::fork::generation(),
             config,
             #[cfg(any(test, feature = "hooks"))]
@@ -383,33 +404,39 @@ impl Shared {
 
     /// A record for the calling thread: a used one if possible. `None` when `max_mutators` threads are attached.
     pub(crate) fn attach(&self) -> Option<&Record> {
+        self.take_record().inspect(|r| self.own(r))
+    }
+
+    /// A record that no thread has; it counts as attached from now on.
+    pub(crate) fn take_record(&self) -> Option<&Record> {
+        match self.free_records.pop(|i| &self.record(i as usize).expect("a freed record exists").link) {
+            Some(i) => self.record(i as usize),
+            None => {
+                let _one_at_a_time = self.attach.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                // Relaxed: the lock orders attachments.
+                let i = self.records_len.load(Relaxed);
+                let cell = self.records.get(i)?;
+                // Release: pairs with the Acquire in `record` and `records_len`.
+                cell.store(Box::into_raw(Box::new(Record::new(i as u32))), Release);
+                self.records_len.store(i + 1, Release);
+                self.record(i)
+            }
+        }
+    }
+
+    /// Makes a taken record the calling thread's.
+    pub(crate) fn own(&self, record: &Record) {
         // SAFETY: gettid has no preconditions.
         let id = unsafe { libc::gettid() };
         let name: Arc<str> = match std::thread::current().name() {
             Some(n) => n.into(),
             None => format!("thread-{id}").into(),
         };
-        let record =
-            match self.free_records.pop(|i| &self.record(i as usize).expect("a freed record exists").link) {
-                Some(i) => self.record(i as usize)?,
-                None => {
-                    let _one_at_a_time =
-                        self.attach.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    // Relaxed: the lock orders attachments.
-                    let i = self.records_len.load(Relaxed);
-                    let cell = self.records.get(i)?;
-                    // Release: pairs with the Acquire in `record` and `records_len`.
-                    cell.store(Box::into_raw(Box::new(Record::new(i as u32))), Release);
-                    self.records_len.store(i + 1, Release);
-                    self.record(i)?
-                }
-            };
         *record.name.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = name;
         // Relaxed: only the owning thread reads it.
         record.attached.store(true, Relaxed);
         // Relaxed: ordered by the gate.
         record.thread_id.store(id, Relaxed);
-        Some(record)
     }
 
     /// The thread of `record` has ended: reuse the record, unless handles of the thread are still about.
@@ -493,23 +520,40 @@ impl Shared {
 
     /// Asks for a cycle that starts after now. Returns the number of cycles that must have been completed then.
     pub(crate) fn request_cycle(&self) -> u64 {
+        self.request_cycle_with(|_| ())
+    }
+
+    /// The same for a cycle that clears all soft references. One that begins meanwhile may not: see `softs_cleared`.
+    pub(crate) fn request_clearing_cycle(&self) -> u64 {
+        self.request_cycle_with(|target| {
+            // Relaxed: the request, which the collector acquires, publishes it.
+            self.clear_softs_through.fetch_max(target, Relaxed);
+        })
+    }
+
+    /// The same for a cycle that is done with the mutators stopped, as is the one that is under way.
+    pub(crate) fn request_cycle_at_once(&self, reason: SyncReason) -> u64 {
+        self.request_cycle_with(|target| self.finish_through(target, reason))
+    }
+
+    /// Asks for a cycle, after `prepare` has said how: the collector may be done with it before this returns.
+    fn request_cycle_with(&self, prepare: impl FnOnce(u64)) -> u64 {
         // Acquire: pairs with the Release at a cycle's start and end.
         let (started, done) = (self.cycle.load(Acquire), self.cycles_done.load(Acquire));
         // A cycle that is under way does not count: it may keep what died after its snapshot.
         let target = started.max(done) + 1;
+        prepare(target);
         // AcqRel: the collector reads it before it goes idle.
         self.requested.fetch_max(target, AcqRel);
         self.wake_collector();
         target
     }
 
-    /// Lets cycles up to number `cycle` be finished with the mutators stopped. Returns `cycle`.
-    pub(crate) fn finish_through(&self, cycle: u64, reason: SyncReason) -> u64 {
+    /// Lets cycles up to number `cycle` be finished with the mutators stopped, from the collector's next wake-up on.
+    pub(crate) fn finish_through(&self, cycle: u64, reason: SyncReason) {
         // Relaxed: a report; Release: pairs with the Acquire in `commanded`.
         self.sync_reason.store(reason as u8, Relaxed);
         self.sync_through.fetch_max(cycle, Release);
-        self.wake_collector();
-        cycle
     }
 
     /// Whether the program wants the cycle that is active, or the next one, finished at once. The collector.
@@ -545,10 +589,34 @@ impl Shared {
         self.post(Told::Note(text));
     }
 
+    /// The same for a thread, with what it asked for and what it was refused.
+    pub(crate) fn tell_thread(
+        &self,
+        kind: model::ThreadKind,
+        name: String,
+        priority: u8,
+        cpu: Option<usize>,
+        refusals: &[String],
+    ) {
+        let all = refusals.is_empty();
+        self.post(Told::Thread(model::Thread {
+            name,
+            kind,
+            priority_asked: priority.into(),
+            // What it has if something was refused, the refusals say.
+            priority_had: all.then_some(priority.into()),
+            cpu: cpu.map(|c| c as u64),
+            refused: (!all).then(|| refusals.join("; ")),
+        }));
+    }
+
     fn post(&self, told: Told) {
         let mut outbox = self.outbox.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if outbox.len() < OUTBOX_MAX {
             outbox.push((self.clock.now(), told));
+        } else {
+            // Relaxed: a counter.
+            self.untold.fetch_add(1, Relaxed);
         }
     }
 

@@ -146,6 +146,9 @@ pub struct Stats {
     pub stops_cancelled: u64,
     /// Mutators that did not arrive or held up a cycle: name and how often.
     pub stragglers: Vec<(String, u64)>,
+    /// Mutators found asleep in the kernel, without [`Mutator::blocking`](crate::Mutator::blocking), when a stop had been
+    /// cancelled: name and how often (at most once per second each).
+    pub blocked_in_kernel: Vec<(String, u64)>,
     /// Synchronous collections.
     pub synchronous_collections: u64,
     /// Times the collector left its plan, and the last reason.
@@ -178,10 +181,16 @@ pub struct Stats {
     pub references: ReferenceCounts,
     /// The finalizer thread.
     pub finalizers: FinalizerCounts,
+    /// Size of the immortal area.
+    pub immortal_bytes: u64,
+    /// What is in use of it.
+    pub immortal_used_bytes: u64,
     /// Memory outside the heap that the program has announced.
     pub external_bytes: u64,
     /// Listeners to notifications, and `tracing` subscribers, that panicked.
     pub listener_panics: u64,
+    /// Notifications that were left out because more happened than listeners were told in time.
+    pub notifications_lost: u64,
     /// Allocations that failed at first.
     pub failed_allocations: u64,
     /// Waits for memory that ended without it.

@@ -1,7 +1,24 @@
-//! Atomics and futexes for the stop protocol; the loom test of the gate puts its own module in this one's place.
+//! Atomics and futexes for the stop protocol and the wait-free queues; the loom tests of both put a module of their own
+//! in this one's place.
 
 pub(crate) use std::hint::spin_loop;
-pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub(crate) use std::sync::Mutex;
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// The standard library's cell with loom's way to get at the content.
+#[derive(Debug)]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> UnsafeCell<T> {
+        UnsafeCell(std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}
 
 /// Sleeps while `*word == expected`, until woken or until the monotonic time `deadline_ns` (`None`: no limit). May
 /// return early. Linux futex, private to the process.

@@ -139,6 +139,27 @@ impl TestHeap {
         assert!(steps.done, "{steps:?}");
     }
 
+    /// Runs `f` while the world is stopped. Every mutator must come by a poll, or the stop would last
+    /// for ever.
+    pub fn while_stopped<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _collector = self.collector();
+        let _stopped =
+            Stopped::try_new(&self.shared, None, self.shared.spin, None).expect("a stop without a deadline");
+        f()
+    }
+
+    /// Starts a no-heap thread.
+    ///
+    /// # Errors
+    /// As [`Heap::spawn_no_heap`](crate::Heap::spawn_no_heap).
+    pub fn spawn_no_heap<R: Send + 'static>(
+        &self,
+        options: crate::NoHeapOptions,
+        f: impl FnOnce(&crate::NoHeap) -> R + Send + 'static,
+    ) -> Result<crate::NoHeapThread<R>, crate::SpawnError> {
+        crate::no_heap::spawn(&self.shared, options, f)
+    }
+
     fn collector(&self) -> MutexGuard<'_, Collector> {
         self.collector.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -234,6 +255,26 @@ impl TestHeap {
     pub fn reap(&self) {
         crate::reaper::reap_all(&self.shared);
     }
+}
+
+/// Lets the heap's memory thread believe once that the system is low on memory.
+pub fn low_memory(heap: &crate::Heap) {
+    heap.shared().hooks.set_low_memory();
+    heap.shared().wake_memory();
+}
+
+/// What the system says the heap's regions hold of its memory, in bytes (mincore).
+///
+/// # Errors
+/// The system's, where it does not tell.
+pub fn system_resident_bytes(heap: &crate::Heap) -> std::io::Result<u64> {
+    heap.shared().space.system_resident_bytes()
+}
+
+/// Free regions of a heap with threads of its own, at its present size.
+#[must_use]
+pub fn free_regions(heap: &crate::Heap) -> u32 {
+    heap.shared().space.free_regions()
 }
 
 impl Drop for TestHeap {

@@ -3,7 +3,7 @@
 //! # State
 //! `CURRENT` is the record that this thread runs as, if any: one at a time across all heaps (INV-ONE-TOKEN).
 //! `ATTACHMENTS` keeps one record per heap that the thread has entered, until the thread ends; it holds heaps'
-//! memory alive, not their collectors.
+//! memory alive, not their collectors. `NO_HEAP` threads never have either.
 
 use crate::error::EnterError;
 use crate::shared::{Record, Shared};
@@ -28,6 +28,7 @@ impl Drop for Attachment {
 
 thread_local! {
     static SERVICE: Cell<bool> = const { Cell::new(false) };
+    static NO_HEAP: Cell<bool> = const { Cell::new(false) };
     static CURRENT: Cell<Option<NonNull<Record>>> = const { Cell::new(None) };
     static ATTACHMENTS: RefCell<Vec<Attachment>> = const { RefCell::new(Vec::new()) };
 }
@@ -42,8 +43,60 @@ pub(crate) fn is_service() -> bool {
     SERVICE.try_with(Cell::get).unwrap_or(false)
 }
 
+/// An attachment set aside for a thread that is about to be started.
+pub(crate) struct Reserved {
+    shared: Arc<Shared>,
+    /// Of the record; `None` once a thread has it.
+    index: Option<u32>,
+}
+
+impl Reserved {
+    /// Whether a new thread can enter `shared` is decided here.
+    pub(crate) fn new(shared: &Arc<Shared>) -> Result<Reserved, EnterError> {
+        if shared.forked() {
+            return Err(EnterError::Forked);
+        }
+        let max = shared.config.max_mutators;
+        let record = shared.take_record().ok_or(EnterError::TooManyMutators { max })?;
+        Ok(Reserved { shared: Arc::clone(shared), index: Some(record.index) })
+    }
+
+    /// The calling thread, which has never entered this heap, is the one that it was set aside for.
+    pub(crate) fn adopt(mut self) {
+        let Some(record) = self.index.take().and_then(|i| self.shared.record(i as usize)) else { return };
+        self.shared.own(record);
+        let record = NonNull::from(record);
+        ATTACHMENTS.with_borrow_mut(|a| {
+            a.push(Attachment { shared: Arc::clone(&self.shared), record, entered: false });
+        });
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if let Some(record) = self.index.and_then(|i| self.shared.record(i as usize)) {
+            self.shared.detach(record);
+        }
+    }
+}
+
+/// Marks this thread as a no-heap one, for as long as it lives: it never becomes a mutator (INV-NO-HEAP), and waits for
+/// no other thread to end.
+pub(crate) fn set_no_heap() {
+    NO_HEAP.set(true);
+}
+
+/// Whether this is a no-heap thread.
+pub(crate) fn is_no_heap() -> bool {
+    // No drop glue, so it is there until the thread is gone.
+    NO_HEAP.try_with(Cell::get).unwrap_or(false)
+}
+
 /// Marks this thread as inside `shared`; the record to run as.
 pub(crate) fn enter(shared: &Arc<Shared>) -> Result<NonNull<Record>, EnterError> {
+    if is_no_heap() {
+        return Err(EnterError::NoHeapThread);
+    }
     if crate::fork::generation() != shared.fork_generation {
         return Err(EnterError::Forked);
     }

@@ -245,7 +245,8 @@ pub(crate) fn at_end(s: &Shared, _: &Stopped<'_>, out: &mut Vec<Violation>) {
         }
     });
     let dangling = |c: *mut u8| !c.is_null() && (!s.space.is_allocated(c) || s.space.is_condemned(c));
-    let weak: [(&str, u32, &dyn Fn(u32) -> *mut u8); 5] = [
+    type Get<'a> = &'a dyn Fn(u32) -> *mut u8;
+    let weak: [(&str, u32, Get<'_>); 5] = [
         ("weak reference", s.weaks.len(), &|i| s.weaks.get(i)),
         ("long weak reference", s.longs.len(), &|i| s.longs.get(i)),
         ("soft reference", s.softs.len(), &|i| s.softs.get(i)),

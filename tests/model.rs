@@ -2,31 +2,48 @@
 //! stack ever scanned.
 //!
 //! The model plays the rules of `barrier/DESIGN.md` in small scopes: some objects, mutators with locals and root
-//! tables, globals, a weak reference, one collector, any number of cycles. A breadth-first search visits every state
-//! that any interleaving leads to. With all rules no property breaks; and each rule is removed in turn, to see by a
-//! shortest counter-example what it is for. The library itself is not used, except for [`metronome_barrier::Phase`]:
-//! the table that says when to shade and of which colour new objects are (a unit test there holds it against a copy).
+//! tables, globals, weak references, ephemerons, registrations for finalization, one collector, any number of cycles. A
+//! breadth-first search visits every state that any interleaving leads to. With all rules no property breaks; and each
+//! rule is removed in turn, to see by a shortest counter-example what it is for. The library itself is not used, except
+//! for [`metronome_barrier::Phase`]: the table that says when to shade and of which colour new objects are (a unit test
+//! there holds it against a copy).
 //!
 //! # Properties
-//! 1. Nothing that a local, a root or a global reaches is ever swept.
-//! 2. A weak reference never yields a swept object.
-//! 3. When marking ends, no marked object refers to an unmarked one, and nothing unmarked is reached.
-//! 4. What is garbage when a cycle is armed is freed in that cycle (unless a weak reference brought it back): so all
-//!    garbage is freed within two cycles. While all mutators come by safepoints, the collector always has a step;
-//!    each of its steps but the last brings a cycle nearer to its end, since marks are only set.
+//! 1. Nothing that a local, a root, a global or an object that waits for its finalizer reaches is ever swept.
+//! 2. A weak reference never yields a swept object, and no ephemeron or registration refers to one.
+//! 3. When marking ends, and again when Finalize ends, no marked object refers to an unmarked one, and nothing unmarked
+//!    is reached.
+//! 4. What is garbage when a cycle is armed is freed in that cycle (unless a weak reference brought it back, or a
+//!    finalizer is to have it): so all such garbage is freed within two cycles. While all mutators come by safepoints,
+//!    the collector always has a step; each of its steps but the last brings a cycle nearer to its end, since marks
+//!    are only set.
+//! 5. Once a weak reference to an object was refused or cleared, or the object found dead, none from before the end
+//!    of marking yields it again.
+//! 6. What has been within reach ever since marking ended, or a weak reference or registration to it was made, is not
+//!    given up: its weak references are neither refused nor cleared, its finalizer does not run.
+//! 7. When a finalizer gets an object, all that it reaches is marked in that cycle, or was kept since (property 1).
+//! 8. A registration is taken once at most; that of an object that is garbage when a cycle is armed is queued in it.
 //!
 //! # Running it
 //! `cargo test --test model -- --nocapture` prints sizes and counter-examples; `METRONOME_MODEL=full` adds scopes of
-//! up to some million states (ten minutes with `--release`).
+//! up to some million states (a quarter of an hour with `--release`).
 //!
 //! # What it does not show
-//! More objects or mutators than its scopes have; memory ordering (see the loom tests); finalizers.
+//! More objects or mutators than its scopes have; memory ordering (see the loom tests).
 #![forbid(unsafe_code)]
 
 #[path = "model/checker.rs"]
 mod checker;
+#[path = "model/collector.rs"]
+mod collector;
+#[path = "model/effects.rs"]
+mod effects;
+#[path = "model/encoding.rs"]
+mod encoding;
 #[path = "model/rules.rs"]
 mod rules;
+#[path = "model/scopes.rs"]
+mod scopes;
 #[path = "model/state.rs"]
 mod state;
 #[path = "model/steps.rs"]
@@ -35,103 +52,17 @@ mod steps;
 mod text;
 
 use checker::{Outcome, search};
+use encoding::namings;
 use metronome_barrier::Phase;
 use rules::{Rule, Rules, Scope};
-use state::{Place, State, namings};
+use scopes::{ALONE, LARGE, LIVENESS, LOST, NECESSARY, PLAIN, REDUNDANT, SCOPES};
+use state::{Place, State};
 use std::collections::HashSet;
+use std::mem::discriminant;
 use steps::{Model, Step, Violation};
 
-const PLAIN: Scope = Scope::PLAIN;
-/// One mutator is enough to show what most rules are for.
-const ALONE: Scope = Scope { mutators: 1, ..PLAIN };
-
-/// Scopes that are always searched: some seconds in an unoptimised build.
-const SCOPES: &[Scope] = &[
-    Scope { roots: 1, globals: 1, ..PLAIN },
-    Scope { globals: 1, weak: true, ..PLAIN },
-    Scope { globals: 1, native: true, births: true, ..PLAIN },
-    Scope { roots: 1, native: true, births: true, ..PLAIN },
-    Scope { roots: 1, runs: true, ..PLAIN },
-    Scope { roots: 2, duplicates: true, ..PLAIN },
-    Scope { globals: 2, clones: true, ..ALONE },
-    Scope { slots: 2, globals: 1, ..ALONE },
-    Scope { objects: 3, roots: 1, ..ALONE },
-    Scope { mutators: 3, globals: 1, ..PLAIN },
-];
-
-/// Scopes in which garbage is watched too.
-const LIVENESS: &[Scope] = &[
-    Scope { globals: 1, weak: true, liveness: true, ..PLAIN },
-    Scope { roots: 1, runs: true, native: true, liveness: true, ..PLAIN },
-    Scope { objects: 3, globals: 1, liveness: true, ..ALONE },
-];
-
-/// Scopes for patient people.
-const LARGE: &[Scope] = &[
-    Scope { roots: 1, globals: 1, weak: true, runs: true, liveness: true, ..PLAIN },
-    Scope { roots: 1, globals: 1, weak: true, native: true, births: true, ..PLAIN },
-    Scope { roots: 1, globals: 2, clones: true, ..PLAIN },
-    Scope { roots: 2, globals: 1, duplicates: true, ..PLAIN },
-    Scope { slots: 2, globals: 1, ..PLAIN },
-    Scope { slots: 2, roots: 1, ..PLAIN },
-    Scope { mutators: 3, roots: 1, ..PLAIN },
-    Scope { objects: 3, globals: 1, ..PLAIN },
-    Scope { objects: 3, roots: 1, ..PLAIN },
-    Scope { objects: 3, globals: 1, weak: true, ..PLAIN },
-    Scope { objects: 3, slots: 2, roots: 1, ..ALONE },
-    Scope { objects: 3, roots: 1, globals: 1, weak: true, liveness: true, ..ALONE },
-    Scope { objects: 4, globals: 1, ..ALONE },
-];
-
-/// For each rule a scope in which its removal loses an object, and the number of steps of the shortest way there.
-const NECESSARY: &[(Rule, Scope, usize)] = &[
-    (Rule::StoreShadesRemoved, Scope { globals: 1, ..ALONE }, 14),
-    (Rule::StoreShadesNew, Scope { globals: 1, ..ALONE }, 11),
-    (Rule::InitialiserShadesNew, Scope { globals: 1, ..ALONE }, 10),
-    (Rule::GlobalNewShades, Scope { globals: 1, ..ALONE }, 9),
-    (Rule::RootGetShades, Scope { roots: 1, ..ALONE }, 11),
-    (Rule::RootDuplicateShades, Scope { roots: 2, duplicates: true, ..ALONE }, 12),
-    (Rule::GlobalGetShades, Scope { globals: 1, ..ALONE }, 11),
-    (Rule::GlobalClonesShareEntry, Scope { globals: 2, clones: true, ..ALONE }, 12),
-    (Rule::UpgradeShades, Scope { weak: true, ..ALONE }, 10),
-    (Rule::UpgradeRefusesUnmarked, Scope { weak: true, ..ALONE }, 10),
-    (Rule::WeakClearedBeforeSweep, Scope { weak: true, ..ALONE }, 8),
-    (Rule::BlackInSnapshot, ALONE, 7),
-    (Rule::BlackInMark, ALONE, 7),
-    (Rule::BlackInWeak, ALONE, 7),
-    (Rule::WhiteInSweep, Scope { globals: 1, ..ALONE }, 19),
-    (Rule::PassAtSafepointOnly, ALONE, 7),
-    (Rule::EndWaitsForTables, Scope { roots: 1, ..ALONE }, 8),
-    (Rule::EndWaitsForGlobals, Scope { globals: 1, ..ALONE }, 8),
-    (Rule::EndWaitsForGrey, Scope { globals: 1, ..ALONE }, 10),
-    (Rule::RunsFlushedAtArming, Scope { runs: true, ..ALONE }, 8),
-    (Rule::SweptRegionsOnly, ALONE, 7),
-];
-
-/// Rules whose removal breaks nothing, where that was looked for (besides `LARGE`), and why they are kept.
-const REDUNDANT: &[(Rule, &[Scope], &str)] = &[
-    (
-        Rule::InsertionUntilAllPassed,
-        &[
-            Scope { roots: 1, ..PLAIN },
-            Scope { globals: 1, weak: true, ..PLAIN },
-            Scope { objects: 3, roots: 1, ..ALONE },
-        ],
-        "It would do to shade new values until the storing mutator itself has passed: what it obtains afterwards is \
-         black, was shaded by a handle, or is reached by a chain that the deletion barrier guards. One phase for all \
-         is kept because it costs nothing: no flag of each mutator is looked at in a store.",
-    ),
-    (
-        Rule::RunsFlushedAtSweep,
-        &[Scope { roots: 1, runs: true, ..PLAIN }, Scope { globals: 1, weak: true, runs: true, ..ALONE }],
-        "The cells of a run were marked when they were reserved, so a black run that outlives the start of Sweep is \
-         harmless, whether its region was swept or not. What is needed is that the region is given up \
-         (`SweptRegionsOnly`), and a flush gives up both.",
-    ),
-];
-
 /// More states than any scope here has.
-const LIMIT: usize = 20_000_000;
+const LIMIT: usize = 30_000_000;
 
 fn full() -> bool {
     std::env::var("METRONOME_MODEL").is_ok_and(|v| v == "full")
@@ -167,28 +98,33 @@ fn garbage_is_freed_within_two_cycles() {
 
 #[test]
 fn each_rule_is_necessary() {
-    for &(rule, scope, expected) in NECESSARY {
-        let outcome = search(&Model { scope, rules: Rules::without(rule), strict: false }, LIMIT);
-        let Some(trace) = outcome.counter_example else {
-            panic!("without {rule:?} nothing is lost in {} states: {scope}", outcome.states);
-        };
-        println!("{rule:?}: {} steps, {} states ({scope})\n{trace}", trace.len(), outcome.states);
-        assert!(
-            matches!(trace.violation, Violation::Lost { .. } | Violation::WeakYieldsSwept { .. }),
-            "{rule:?}: {}",
-            trace.violation
-        );
-        assert_eq!(trace.len(), expected, "{rule:?}: the shortest counter-example\n{trace}");
+    for &(rule, scope, steps, violation) in NECESSARY {
+        assert_breaks(Rules::without(rule), scope, false, steps, violation);
     }
+    // What `FinalizerAfterItsMarking` and `TakeShades` do for one another.
+    let both = Rules::without_both(Rule::FinalizerAfterItsMarking, Rule::TakeShades);
+    assert_breaks(both, Scope { finalizers: 1, ..ALONE }, false, 12, LOST);
+}
+
+/// Requires a shortest counter-example of so many steps that breaks that property (for whichever object).
+fn assert_breaks(rules: Rules, scope: Scope, strict: bool, steps: usize, violation: Violation) {
+    let outcome = search(&Model { scope, rules, strict }, LIMIT);
+    let Some(trace) = outcome.counter_example else {
+        panic!("{rules:?}: nothing breaks in {} states: {scope}", outcome.states);
+    };
+    println!("{rules:?}: {} steps, {} states ({scope})\n{trace}", trace.len(), outcome.states);
+    assert_eq!(discriminant(&trace.violation), discriminant(&violation), "{rules:?}: {}", trace.violation);
+    assert_eq!(trace.len(), steps, "{rules:?}: the shortest counter-example\n{trace}");
 }
 
 #[test]
 fn redundant_rules_are_redundant() {
-    for &(rule, scopes, why) in REDUNDANT {
+    for &(rule, scopes, concerns, why) in REDUNDANT {
         println!("{rule:?}: {why}");
         assert_holds(scopes, Rules::without(rule), false);
         if full() {
-            assert_holds(LARGE, Rules::without(rule), false);
+            let large: Vec<Scope> = LARGE.iter().copied().filter(concerns).collect();
+            assert_holds(&large, Rules::without(rule), false);
         }
     }
 }
@@ -203,18 +139,28 @@ fn every_rule_is_in_one_table() {
     assert_eq!(names, all);
 }
 
-/// The check of marking's end sees what is lost before it is swept.
+/// The checks at the ends of marking and of Finalize see what is lost before it is swept.
 #[test]
 fn marking_that_is_incomplete_is_noticed_when_it_ends() {
-    let scope = Scope { globals: 1, ..ALONE };
-    for (rule, expected) in [
-        (Rule::StoreShadesNew, Violation::MarkedToUnmarked { o: 0 }),
-        (Rule::EndWaitsForGlobals, Violation::ReachedUnmarked),
+    let global = Scope { globals: 1, ..ALONE };
+    let long = Scope { long: true, ..ALONE };
+    for (rule, scope, expected, last) in [
+        (Rule::StoreShadesNew, global, Violation::MarkedToUnmarked { o: 0 }, Step::EndMarking),
+        (Rule::EndWaitsForGlobals, global, Violation::ReachedUnmarked, Step::EndMarking),
+        (Rule::StoreShadesRemovedInFinalize, long, Violation::ReachedUnmarked, Step::EndFinalize),
+        (Rule::FinalizeWaitsForGrey, long, Violation::ReachedUnmarked, Step::EndFinalize),
     ] {
         let trace = run(scope, Rules::without(rule), true).counter_example.expect("an incomplete marking");
         assert_eq!(trace.violation, expected, "{trace}");
-        assert_eq!(trace.last, Some(Step::EndMarking));
+        assert_eq!(trace.last, Some(last));
     }
+}
+
+/// Property 7 has teeth, although nothing is lost without it.
+#[test]
+fn a_finalizer_that_comes_early_is_noticed() {
+    let rules = Rules::without(Rule::FinalizerAfterItsMarking);
+    assert_breaks(rules, Scope { finalizers: 1, ..ALONE }, true, 8, Violation::TakenUnmarked { o: 0 });
 }
 
 /// The liveness properties have teeth: a mark that outlives its cycle keeps garbage; a collector with nothing to do
@@ -239,7 +185,13 @@ fn garbage_that_is_kept_is_noticed() {
 /// Exploring one state of each class of states that differ in names only finds every class.
 #[test]
 fn symmetry_loses_no_state() {
-    for scope in [Scope { objects: 3, ..ALONE }, Scope { roots: 1, ..PLAIN }, Scope { globals: 2, ..ALONE }] {
+    for scope in [
+        Scope { objects: 3, ..ALONE },
+        Scope { roots: 1, ..PLAIN },
+        Scope { globals: 2, ..ALONE },
+        Scope { weaks: 2, ..ALONE },
+        Scope { finalizers: 2, ..ALONE },
+    ] {
         let model = Model { scope, rules: Rules::ALL, strict: true };
         let names = namings(scope.objects);
         let first = State::initial().encode(&scope);
@@ -277,8 +229,10 @@ fn every_step_is_taken() {
     let mut phases = HashSet::new();
     let mut places = HashSet::new();
     for scope in [
-        Scope { roots: 2, duplicates: true, weak: true, ..ALONE },
+        Scope { roots: 2, duplicates: true, weaks: 1, ..ALONE },
         Scope { globals: 2, clones: true, native: true, births: true, runs: true, ..ALONE },
+        Scope { finalizers: 1, long: true, ..ALONE },
+        Scope { ephemerons: 1, long: true, ..ALONE },
     ] {
         let model = Model { scope, rules: Rules::ALL, strict: true };
         let names = namings(scope.objects);
@@ -290,7 +244,7 @@ fn every_step_is_taken() {
             steps.clear();
             model.steps(&s, &mut steps);
             for &step in &steps {
-                kinds.insert(std::mem::discriminant(&step));
+                kinds.insert(discriminant(&step));
                 let after = model.apply(&s, step).expect("no property breaks with all rules");
                 if seen.insert(after.canonical(&scope, &names)) {
                     queue.push(after);

@@ -8,7 +8,7 @@
 fn ui() {
     let t = trybuild::TestCases::new();
     t.pass("tests/ui/pass/*.rs");
-    for folder in ["lifetime", "thread", "payload", "slot", "derive"] {
+    for folder in ["lifetime", "thread", "payload", "slot", "derive", "rendezvous", "no_heap"] {
         t.compile_fail(format!("tests/ui/{folder}/*.rs"));
     }
 }

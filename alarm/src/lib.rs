@@ -8,7 +8,7 @@
 //!   replays the beats it missed.
 //! - [`Ticker`] and [`Grid`]: the arithmetic of that thread, pure, usable without a thread.
 //! - [`LatenessHistogram`]: fixed-size, lock-free record of the lateness.
-//! - [`priority`], [`affinity`], [`set_timer_slack`]: what a real-time thread asks of the kernel, each with a typed
+//! - [`priority`], [`affinity`], [`set_timer_slack`], [`prefault_stack`]: what a real-time thread asks of the kernel, each with a typed
 //!   refusal that names the remedy.
 //!
 //! ```
@@ -46,6 +46,7 @@ mod grid;
 mod lateness;
 pub mod priority;
 mod slack;
+mod stack;
 #[allow(unsafe_code)]
 mod sys;
 mod tick_loop;
@@ -55,6 +56,7 @@ pub use clock::{Clock, ManualClock, thread_cpu_ns};
 pub use grid::{Grid, Tick, Ticker, Wake};
 pub use lateness::{Bucket, LatenessHistogram, LatenessSnapshot};
 pub use slack::{SlackRefused, set_timer_slack};
+pub use stack::{Prefaulted, StackRefused, prefault_stack};
 
 /// The design of this crate: requirements, algorithm, invariants and what may go wrong.
 #[doc = include_str!("../DESIGN.md")]

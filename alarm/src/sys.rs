@@ -1,4 +1,4 @@
-//! The only system call that needs `unsafe` here; all others go through `nix` and `core_affinity`.
+//! The system calls that need `unsafe` here; all others go through `nix` and `core_affinity`.
 //!
 //! *Safety*: no pointer outlives the call that it is passed to.
 
@@ -32,5 +32,39 @@ pub(crate) fn set_policy(policy: c_int, priority: c_int) -> Result<(), i32> {
     match unsafe { libc::pthread_setschedparam(libc::pthread_self(), policy, &param) } {
         0 => Ok(()),
         error => Err(error),
+    }
+}
+
+/// Lowest address (above the guard) and end of the calling thread's stack.
+pub(crate) fn stack_bounds() -> Result<(usize, usize), i32> {
+    let mut attr = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    // SAFETY: `pthread_self` names the calling thread, which is alive; `attr` is a live local that the call initialises
+    // if it succeeds.
+    match unsafe { libc::pthread_getattr_np(libc::pthread_self(), attr.as_mut_ptr()) } {
+        0 => {}
+        error => return Err(error),
+    }
+    let (mut base, mut size, mut guard) = (std::ptr::null_mut(), 0, 0);
+    // SAFETY: `attr` was initialised above; the other pointers are to live locals of the right types. It is destroyed
+    // once, last.
+    let error = unsafe {
+        let error = libc::pthread_attr_getstack(attr.as_ptr(), &mut base, &mut size)
+            | libc::pthread_attr_getguardsize(attr.as_ptr(), &mut guard);
+        libc::pthread_attr_destroy(attr.as_mut_ptr());
+        error
+    };
+    if error != 0 {
+        return Err(error);
+    }
+    // Some C libraries count the guard as part of the stack.
+    Ok((base.addr().saturating_add(guard), base.addr().saturating_add(size)))
+}
+
+/// Locks the pages of `bytes` from `low` on in memory.
+pub(crate) fn lock_stack(low: usize, bytes: usize) -> Result<(), i32> {
+    // SAFETY: `mlock` checks the range, and changes neither contents nor rights of the pages.
+    match unsafe { libc::mlock(std::ptr::without_provenance(low), bytes) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL)),
     }
 }

@@ -52,6 +52,11 @@ impl CursorIndex {
         CursorIndex(class.0 + if drop_glue { CLASSES_ALL as u8 } else { 0 })
     }
 
+    /// The list of regions that this cursor takes from.
+    pub(crate) const fn list(self) -> usize {
+        self.0 as usize
+    }
+
     const fn class(self) -> Class {
         Class(self.0 % CLASSES_ALL as u8)
     }

@@ -166,7 +166,7 @@ impl Mapping {
     }
 
     /// Whether prefaulting `bytes` is reasonable: touching more than there is would have the system kill processes.
-    pub(crate) fn check_available(bytes: usize) -> Result<(), ReserveError> {
+    pub fn check_available(bytes: usize) -> Result<(), ReserveError> {
         let Some(available) = available_bytes() else { return Ok(()) };
         if bytes as u64 > available {
             return Err(ReserveError::Unavailable { bytes, available });
@@ -196,8 +196,11 @@ impl Mapping {
     }
 
     /// Backs `range` by memory, which nobody may use at the same time, and locks it if asked. The content stays.
-    /// Returns whether it is locked as asked, else the system's reason. Cost: O(bytes).
-    pub(crate) fn back(&self, range: &Range<usize>, lock: bool) -> Result<Option<String>, ReserveError> {
+    /// Returns why it is not locked as asked, if so. Cost: O(bytes).
+    ///
+    /// # Errors
+    /// [`ReserveError`] if the system has not that much memory.
+    pub fn back(&self, range: &Range<usize>, lock: bool) -> Result<Option<String>, ReserveError> {
         let (at, bytes) = self.pages(range);
         if bytes == 0 {
             return Ok(None);

@@ -15,6 +15,7 @@
 
 use crate::bits;
 use crate::class::{CLASSES_ALL, Class, REGION_BYTES, REGION_SHIFT};
+use crate::cursor::CursorIndex;
 pub use crate::marking::prefetch;
 use crate::os::{Mapping, OsOptions, ReserveError};
 use crate::pool::Pool;
@@ -229,6 +230,13 @@ impl Space {
         // Relaxed: changed only while stopped.
         self.meta(id).init(class, drop_glue, self.sweep.load(Relaxed));
         Some(RegionId(id))
+    }
+
+    /// Whether a refill of this cursor would find cells: in a listed region of its class, or in a free one. O(1), any
+    /// thread; a hint, since others take cells too.
+    #[must_use]
+    pub fn has_cells(&self, index: CursorIndex) -> bool {
+        !self.lists[index.list()].is_empty() || self.free_regions() > 0
     }
 
     /// Gives a region up (*running*, by its owner or the reaper): to the pool when empty, to its class's list

@@ -3,7 +3,7 @@
 
 use crate::check::CheckArgs;
 use crate::output::{USAGE, one_line, print, say};
-use crate::quantity::{parse_seconds, parse_size};
+use crate::quantity::{parse_factor, parse_seconds, parse_size};
 use clap::builder::{OsStringValueParser, PossibleValuesParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -46,6 +46,9 @@ pub(crate) enum WorkloadKind {
     Gcbench,
     /// A live set of --live bytes, replaced at --alloc-rate bytes per second
     Churn,
+    /// A fixed live set of --live bytes and a fixed allocation rate of --alloc-rate, in a heap of --heap, or --heap-factor
+    /// times what the contract asks for
+    Contract,
 }
 
 /// Arguments of `metronome run`.
@@ -74,13 +77,20 @@ pub(crate) struct RunArgs {
           help_heading = "Workload")]
     pub(crate) mutators: u32,
 
-    /// Bytes kept alive by all threads together (trees, churn) [default: trees 1/64, churn 1/4 of the heap]
+    /// Bytes kept alive by all threads together (trees, churn, contract) [default: trees 1/64, churn 1/4 of the heap,
+    /// contract 32M]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Workload")]
     pub(crate) live: Option<u64>,
 
-    /// Bytes per second replaced by all threads together (churn) [default: 64M]
+    /// Bytes per second allocated by all threads together: churn by the clock [default: 64M], contract by the time that the
+    /// collector leaves [default: 50M]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Workload")]
     pub(crate) alloc_rate: Option<u64>,
+
+    /// Measure the program for some seconds, then run it in X times the heap that is enough for it, (1+f)(m+2A)
+    /// (contract) [0.05..=100]
+    #[arg(long, value_name = "X", value_parser = parse_factor, conflicts_with = "heap", help_heading = "Workload")]
+    pub(crate) heap_factor: Option<f64>,
 
     /// Testing: one more thread that does not poll for MS milliseconds once per second [1..=10000]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=10_000), help_heading = "Workload")]

@@ -9,6 +9,7 @@ mod finding;
 mod host;
 mod low_memory;
 mod parse;
+mod threads;
 mod timing;
 
 use std::io::{self, Write};
@@ -89,6 +90,7 @@ fn examine(measure: Duration) -> Report {
     findings.extend(measured);
     findings.push(host::steal(before.as_deref(), after.as_deref()));
     findings.extend(host::findings(&files, &limits));
+    findings.extend(threads::findings(&files, &limits));
     findings.push(low_memory::finding("/"));
     Report { findings, lateness }
 }

@@ -55,6 +55,15 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// Reads a factor: `1`, `0.6`.
+pub(crate) fn parse_factor(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(factor) if (0.05..=100.0).contains(&factor) => Ok(factor),
+        Ok(_) => Err(format!("{text:?} is out of range: from 0.05 to 100")),
+        Err(_) => Err(format!("{text:?} is not a factor such as 1.0 or 0.6")),
+    }
+}
+
 /// A number and what follows it.
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
@@ -152,5 +161,13 @@ mod tests {
             (time(999), time(1500), time(2_000_000)),
             ("999 ns".into(), "1.5 us".into(), "2.00 ms".into())
         );
+    }
+
+    #[test]
+    fn factors() {
+        assert_eq!((parse_factor("1"), parse_factor(" 0.6 ")), (Ok(1.0), Ok(0.6)));
+        for bad in ["", "x", "1x", "-1", "0", "0.04", "101", "nan", "inf"] {
+            assert!(parse_factor(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod env;
 mod files;
 mod json;
+mod notices;
 mod picture;
 mod progress;
 mod straggler;
@@ -11,8 +12,10 @@ mod task;
 
 use crate::args::{RunArgs, WorkloadKind};
 use crate::output::{USAGE, one_line, say, write_out};
+use crate::quantity::bytes;
 use crate::signals::Signals;
 use crate::workload::churn::Churn;
+use crate::workload::contract::{self, Program, Shape};
 use crate::workload::gcbench::GcBench;
 use crate::workload::index::{Index, Note};
 use crate::workload::trees::Trees;
@@ -20,6 +23,7 @@ use crate::workload::{Tally, Workload};
 use env::{Env, Failure};
 use metronome_gc::config::Config;
 use metronome_gc::{BuildError, Heap, Mutator, Stats};
+use notices::{Listener, Told};
 use progress::Progress;
 use std::path::Path;
 use std::process::ExitCode;
@@ -44,6 +48,9 @@ pub(crate) struct Outcome {
     stats: Stats,
     tally: Tally,
     task: Option<TaskReport>,
+    told: Told,
+    /// Whether what did not happen is said too.
+    tell_all: bool,
     /// What the system refused.
     refusals: Vec<String>,
     /// What went wrong, in words; a run with an empty list is verified.
@@ -73,7 +80,8 @@ impl Outcome {
 enum Contract {
     Kept,
     Broken,
-    /// The run was shorter than a window.
+    /// No quantum ended a whole window after the start: the run was too short, or nothing had to be collected (or the
+    /// collector never got a CPU).
     NotMeasured,
     /// Events were lost: none that are left tell of a broken window, but those might have.
     Unknown,
@@ -114,7 +122,7 @@ pub(crate) fn run(args: &RunArgs) -> ExitCode {
 
 /// The whole command; an error is the user's to mend, in one line.
 fn perform(args: &RunArgs, signals: &Signals) -> Result<ExitCode, String> {
-    let config = configure(args)?;
+    let mut config = configure(args)?;
     let json_file = args.json.as_deref().filter(|path| path.as_os_str() != "-");
     let named = [
         ("--config", args.config.as_deref()),
@@ -134,7 +142,7 @@ fn perform(args: &RunArgs, signals: &Signals) -> Result<ExitCode, String> {
         Some(path) => Some((path, files::Results::prepare(path).map_err(|e| refuse(path, &e))?)),
         None => None,
     };
-    let workload = plan(args, &config, signals)?;
+    let workload = plan(args, &mut config, signals)?;
     let outcome = measure(args, config, workload, signals)?;
     let text = summary::text(&outcome, args.verbose);
     let value = format!("{:#}\n", json::value(&outcome));
@@ -196,13 +204,16 @@ fn configure(args: &RunArgs) -> Result<Config, String> {
     Ok(config)
 }
 
-fn plan(args: &RunArgs, config: &Config, signals: &Signals) -> Result<Arc<dyn Workload>, String> {
-    use WorkloadKind::{Churn as ChurnKind, Gcbench, Index as IndexKind, Trees as TreesKind};
+fn plan(args: &RunArgs, config: &mut Config, signals: &Signals) -> Result<Arc<dyn Workload>, String> {
+    use WorkloadKind::{
+        Churn as ChurnKind, Contract as ContractKind, Gcbench, Index as IndexKind, Trees as TreesKind,
+    };
     let (kind, heap, n) = (args.workload, config.heap, args.mutators);
     for (flag, given, of) in [
         ("--input", args.input.is_some(), &[IndexKind][..]),
-        ("--live", args.live.is_some(), &[TreesKind, ChurnKind]),
-        ("--alloc-rate", args.alloc_rate.is_some(), &[ChurnKind]),
+        ("--live", args.live.is_some(), &[TreesKind, ChurnKind, ContractKind]),
+        ("--alloc-rate", args.alloc_rate.is_some(), &[ChurnKind, ContractKind]),
+        ("--heap-factor", args.heap_factor.is_some(), &[ContractKind]),
     ] {
         if given && !of.contains(&kind) {
             say(format_args!("metronome run: {flag} has no effect on this workload"));
@@ -222,13 +233,7 @@ fn plan(args: &RunArgs, config: &Config, signals: &Signals) -> Result<Arc<dyn Wo
         }
         TreesKind => {
             let live = args.live.unwrap_or(heap / 64);
-            if live > heap / 100 * 95 {
-                return Err(format!(
-                    "--live {} does not fit into the heap: set --live lower, or --heap to {} or more",
-                    crate::quantity::bytes(live),
-                    crate::quantity::bytes(live.saturating_mul(2))
-                ));
-            }
+            fits("--live", live, heap)?;
             Arc::new(Trees::new(heap, live, n))
         }
         Gcbench => Arc::new(GcBench::new(heap, n)),
@@ -236,7 +241,40 @@ fn plan(args: &RunArgs, config: &Config, signals: &Signals) -> Result<Arc<dyn Wo
             let rate = args.alloc_rate.unwrap_or(DEFAULT_RATE);
             Arc::new(Churn::new(heap, args.live.unwrap_or(heap / 4), rate, n)?)
         }
+        ContractKind => Arc::new(contract_program(args, config, signals)?),
     })
+}
+
+/// The program of the `contract` workload; sets the heap's size if that is to follow from it.
+fn contract_program(args: &RunArgs, config: &mut Config, signals: &Signals) -> Result<Program, String> {
+    let live = args.live.unwrap_or(contract::DEFAULT_LIVE);
+    let rate = args.alloc_rate.unwrap_or(contract::DEFAULT_RATE);
+    let Some(factor) = args.heap_factor else {
+        fits("--live", live, config.heap)?;
+        return Ok(Program::new(Shape::new(live, rate, args.mutators), None));
+    };
+    if live > contract::CALIBRATED_MAX {
+        return Err(format!("--live {}: --heap-factor can measure up to 256G", bytes(live)));
+    }
+    say("metronome run: measuring the program, for --heap-factor");
+    let shape = Shape::new(live, rate, args.mutators);
+    let calibration = contract::calibrate::calibrate(config, shape, factor, &signals.interrupted)?;
+    config.heap = calibration.heap_bytes();
+    config.validate().map_err(|e| format!("--heap-factor makes the heap {}: {e}", bytes(config.heap)))?;
+    Ok(Program::new(shape, Some(calibration)))
+}
+
+/// Refuses a live set that leaves next to nothing of the heap.
+fn fits(flag: &str, live: u64, heap: u64) -> Result<(), String> {
+    if live <= heap / 100 * 95 {
+        return Ok(());
+    }
+    Err(format!(
+        "{flag} {} does not fit into a heap of {}: set {flag} lower, or --heap to {} or more",
+        bytes(live),
+        bytes(heap),
+        bytes(live.saturating_mul(2))
+    ))
 }
 
 /// Tells the main thread that a worker has ended, also if it panics.
@@ -277,6 +315,7 @@ fn measure(
         }
         e => e.to_string(),
     })?;
+    let listener = Listener::of(&heap);
     let mut refusals = heap.refusals().to_vec();
     let env = Arc::new(Env::new(heap, Arc::clone(&signals.interrupted)).with_threads(args.mutators));
     let (send, ended) = mpsc::channel();
@@ -351,6 +390,9 @@ fn measure(
         stats,
         tally,
         task,
+        // After closing: nothing follows.
+        told: listener.told(),
+        tell_all: workload.tells_all_departures(),
         refusals,
         problems,
         nothing: workload.nothing(),

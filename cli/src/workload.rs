@@ -1,6 +1,7 @@
 //! Workloads: what the mutator threads do, and how their results are confirmed by something that knows no collector.
 
 pub(crate) mod churn;
+pub(crate) mod contract;
 pub(crate) mod gcbench;
 pub(crate) mod index;
 mod random;
@@ -92,6 +93,11 @@ pub(crate) trait Workload: Send + Sync {
     /// Why there is nothing to compute and to compare, if so.
     fn nothing(&self) -> Option<String> {
         None
+    }
+
+    /// Whether the summary also says what did not happen: no departure, no failed allocation.
+    fn tells_all_departures(&self) -> bool {
+        false
     }
 
     /// Facts of the plan for people: sizes, depths, what was read.

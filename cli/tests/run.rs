@@ -69,6 +69,7 @@ fn every_workload_ends_verified_with_all_fields() {
         &["--workload", "trees", "--heap", "16M", "--live", "2M"],
         &["--workload", "gcbench", "--heap", "16M"],
         &["--workload", "churn", "--heap", "16M", "--live", "4M", "--alloc-rate", "16M"],
+        &["--workload", "contract", "--heap", "16M", "--live", "4M", "--alloc-rate", "16M"],
     ] {
         let json = verified(args);
         assert_eq!(json["schema"], "metronome-run/1");
@@ -101,21 +102,38 @@ fn every_workload_ends_verified_with_all_fields() {
             "allocated_bytes",
             "live_bytes",
             "heap_bytes",
+            "max_heap_bytes",
+            "resident_bytes",
+            "external_bytes",
+            "out_of_memory",
             "peak_rss_bytes",
         ] {
             assert!(json[name].is_number(), "{name}: {json:#}");
         }
         assert!(json["verbose_log_error"].is_null() && json["nothing"].is_null(), "{json:#}");
-        // A second has full windows; whether the target is kept on this machine is not this test's matter.
+        // Whether the target is kept on this machine is not this test's matter, nor whether a quantum ran at all: a
+        // collector that gets no CPU has nothing to be measured by.
+        let window = json["mmu"].as_array().unwrap().iter().find(|m| m["window_ms"] == json["window_ms"]);
+        let charged = window.map(|m| m["charged"].as_f64());
         let (broken, lost) = (json["utilization_violations"] != 0, json["lost_events"] != 0);
-        let contract = if broken {
-            "broken"
-        } else if lost {
-            "unknown"
-        } else {
-            "kept"
+        let contract = match (broken, lost, charged) {
+            (true, ..) => "broken",
+            (_, true, _) => "unknown",
+            (.., None) => panic!("the window's utilization is missing: {json:#}"),
+            (.., Some(None)) => "not measured",
+            (.., Some(Some(_))) => "kept",
         };
         assert_eq!(json["contract"], contract, "{json:#}");
+        if let ("kept", Some(Some(charged))) = (contract, charged) {
+            assert!(Some(charged) >= json["target_utilization"].as_f64(), "{json:#}");
+        }
+        if contract == "not measured" {
+            // At most what fits into the first window.
+            assert!(json["quanta"].as_u64() < Some(200), "{json:#}");
+        }
+        for name in ["references", "finalizers", "heap_resized", "low_memory", "departure_reasons"] {
+            assert!(json[name].is_object(), "{name}: {json:#}");
+        }
         assert!(json["longest_step"]["name"].is_string() && json["longest_step"]["cpu_us"].is_number());
         assert!(json["task_response_us"]["count"].as_u64() > Some(0));
         assert!(json["allocated_bytes"].as_u64() > Some(0));
@@ -197,6 +215,49 @@ fn a_text_larger_than_the_heap_allows_is_capped_and_still_verified() {
 }
 
 #[test]
+fn a_heap_in_proportion_to_the_contract_follows_from_what_was_measured() {
+    let args = ["--workload", "contract", "--live", "2M", "--alloc-rate", "4M", "--heap-factor", "4"];
+    let json = verified(&args);
+    let of = |name: &str| json["input"]["calibration"][name].as_f64().unwrap();
+    let (m, a) = (of("live_bytes"), of("cycle_allocation_bytes"));
+    assert!((1.8..2.2).contains(&(m / f64::from(1 << 20))), "{json:#}");
+    assert!(of("allocation_bytes_per_second") >= f64::from(4 << 20), "{json:#}");
+    // T and A by the definitions, from the rates; then H.
+    let t = m / of("trace_bytes_per_second") + of("enough_heap_bytes") / of("sweep_bytes_per_second");
+    assert!((t * 1e3 - of("cycle_ms")).abs() < 1e-3, "{t} s: {json:#}");
+    assert!((of("allocation_bytes_per_second") * t * 7.0 / 3.0 - a).abs() < 100.0, "{json:#}");
+    let enough = 1.12 * (m + 2.0 * a);
+    assert!((of("enough_heap_bytes") - enough).abs() < 1000.0, "{enough}: {json:#}");
+    let heap = json["heap_bytes"].as_f64().unwrap();
+    assert!((heap - 4.0 * of("enough_heap_bytes")).abs() <= 65_536.0, "{json:#}");
+    // So large a heap cannot fill up in this time at this rate, even if no cycle runs.
+    assert_eq!((&json["failed_allocations"], &json["synchronous_collections"]), (&0.into(), &0.into()));
+}
+
+#[test]
+fn a_heap_below_the_contract_does_what_its_mode_says_and_names_one_that_is_enough() {
+    for mode in ["degrade", "synchronous", "fail"] {
+        let args = ["--workload", "contract", "--live", "4M", "--alloc-rate", "4G", "--heap", "6M"];
+        let json = verified(&[&args[..], &["--exhaustion", mode, "--seconds", "2"]].concat());
+        let n = |name: &str| json[name].as_u64().unwrap();
+        let reasons: Vec<&str> =
+            json["departure_reasons"].as_object().unwrap().keys().map(|k| &k[..]).collect();
+        assert_eq!(n("synchronous_collections") > 0, mode == "synchronous", "{mode}: {json:#}");
+        assert_eq!(n("departures") > 0, mode != "fail", "{mode}: {json:#}");
+        assert_eq!(reasons.is_empty(), mode == "fail", "{mode}: {reasons:?}");
+        assert!(reasons.iter().all(|r| ["headroom low", "out of memory"].contains(r)), "{reasons:?}");
+        let why = json["synchronous_reasons"].as_object().unwrap();
+        assert_eq!(why.contains_key("out of memory"), mode == "synchronous", "{mode}: {why:?}");
+        assert!(n("enough_heap_bytes") > n("heap_bytes"), "{mode}: {json:#}");
+        assert_eq!(
+            json["counts"]["allocation errors"].as_u64() > Some(0),
+            mode == "fail",
+            "{mode}: {json:#}"
+        );
+    }
+}
+
+#[test]
 fn later_settings_win_over_earlier_ones() {
     let dir = Scratch::new("precedence");
     std::fs::write(dir.0.join("c.toml"), "heap = '9M'\nwindow = '20ms'\nquantum = '300us'\n").unwrap();
@@ -274,6 +335,10 @@ fn bad_input_ends_with_status_2_and_one_line_that_says_what_to_do() {
         (&["--workload", "chess"], "index"),
         (&["--workload", "churn", "--live", "1G"], "--heap"),
         (&["--workload", "trees", "--live", "1G"], "--heap"),
+        (&["--workload", "contract", "--live", "1G"], "--heap"),
+        (&["--workload", "contract", "--heap-factor", "0"], "0.05"),
+        (&["--workload", "contract", "--heap-factor", "two"], "factor"),
+        (&["--workload", "contract", "--heap-factor", "1", "--heap", "64M"], "cannot be used with"),
         (&["--live", "12 parsecs"], "size"),
         (&["--verbose-format", "2019"], "openj9"),
         (&["--verbose-gc", &inside, "--workload", "trees"], "verbose-gc"),

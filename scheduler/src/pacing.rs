@@ -342,10 +342,24 @@ impl Pacer {
 
     /// The heap that the present predictions call for, in bytes: `(1+f)(m + 2A)`. More than the heap there
     /// is means that the target cannot be kept for long.
+    /// With a static trigger no less than what holds `(1+f)A` above it.
     #[must_use]
     pub fn heap_needed(&self) -> u64 {
-        let Prediction { live_bytes, allocation_bytes, .. } = self.prediction;
-        let held = live_bytes.saturating_add(allocation_bytes.saturating_mul(2));
+        self.heap_needed_with(0)
+    }
+
+    /// The same, if a cycle is known to allocate at least `allocation_bytes`.
+    #[must_use]
+    pub fn heap_needed_with(&self, allocation_bytes: u64) -> u64 {
+        let allocation = self.prediction.allocation_bytes.max(allocation_bytes);
+        let held = self.prediction.live_bytes.saturating_add(allocation.saturating_mul(2));
+        let held = match self.config.trigger {
+            Trigger::Paced => held,
+            Trigger::Static { percent } => {
+                let rest = 100u64.saturating_sub(percent.into()).max(1);
+                held.max(mul_div_ceil(allocation, 100, rest))
+            }
+        };
         mul_div_ceil(held, 100 + u64::from(self.config.fragmentation_percent), 100)
     }
 

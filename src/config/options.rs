@@ -429,7 +429,7 @@ options! {
     "Whether the heap's pages are touched at the start, so that none is faulted in during a quantum.";
 
     lock_memory, "lock-memory", "METRONOME_LOCK_MEMORY", OptionKind::Bool, None, "", "true | false", "false",
-    "Whether the heap is locked in memory (mlock).";
+    "Whether the heap and the immortal area are locked in memory (mlock), which prefaults the heap.";
 
     huge_pages, "huge-pages", "METRONOME_HUGE_PAGES", OptionKind::Bool, None, "", "true | false", "false",
     "Whether the heap asks for huge pages.";
@@ -444,7 +444,7 @@ options! {
     "Capacity of a ring of events waiting for the writer; when it is full the newest are lost and counted.";
 
     cycle_interval_ns, "cycle-interval", "METRONOME_CYCLE_INTERVAL", time(MS, 86_400 * S), Some("none"), "time", "1ms..=86400s or none", "none",
-    "Longest time between the starts of two cycles; none leaves it to the trigger.";
+    "Longest time from the end of a cycle to the start of the next; none leaves it to the trigger.";
 
     initial_heap, "initial-heap", "METRONOME_INITIAL_HEAP", OptionKind::Bytes { min: 1 << 20, max: 1 << 40 }, Some("auto"), "bytes", "1M..=1T or auto", "auto",
     "Size that the heap starts with; it grows up to heap between quanta as the contract needs; auto is heap, a fixed size.";

@@ -1,6 +1,7 @@
 //! Breadth-first search: every state of a model once, nearest first, so that a counter-example is a shortest one.
 
-use crate::state::{Colour, OBJECTS, Set, State, members, namings};
+use crate::encoding::namings;
+use crate::state::{Colour, OBJECTS, Set, State, members};
 use crate::steps::{Model, Step, Violation};
 use crate::text::name;
 use std::collections::HashMap;
@@ -163,6 +164,7 @@ impl fmt::Display for Changes<'_> {
                 let to = match is {
                     Colour::Free => "freed",
                     Colour::White => "white",
+                    Colour::Deferred => "grey without a mark",
                     Colour::Grey => "grey",
                     Colour::Half => "half scanned",
                     Colour::Black => "black",

@@ -5,11 +5,28 @@
 
 use metronome_barrier::Phase;
 
-/// A protection that can be removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
+/// Declares the rules and lists them.
+macro_rules! rules {
+    ($($(#[$doc:meta])+ $name:ident,)+) => {
+        /// A protection that can be removed.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Rule {
+            $($(#[$doc])+ $name,)+
+        }
+
+        impl Rule {
+            pub(crate) const ALL: &[Rule] = &[$(Rule::$name,)+];
+        }
+    };
+}
+
+rules! {
     /// A store shades the value it removes.
     StoreShadesRemoved,
+    /// It does so in Weak too.
+    StoreShadesRemovedInWeak,
+    /// It does so in Finalize too.
+    StoreShadesRemovedInFinalize,
     /// A store shades the value it writes (Snapshot).
     StoreShadesNew,
     /// An initialiser shades the values it writes (Snapshot).
@@ -26,16 +43,68 @@ pub(crate) enum Rule {
     GlobalClonesShareEntry,
     /// `Weak::upgrade` shades what it yields.
     UpgradeShades,
-    /// After marking, `Weak::upgrade` refuses an unmarked object.
+    /// A look-up of an ephemeron's value shades what it yields.
+    EphemeronGetShades,
+    /// It does so in Weak too.
+    EphemeronGetShadesInWeak,
+    /// It does so in Finalize too.
+    EphemeronGetShadesInFinalize,
+    /// All else that yields a reference (handles, short weak references, queued objects) shades in Weak and Finalize.
+    HandlesShadeAfterMarking,
+    /// `WeakLong::upgrade` shades what it yields.
+    LongUpgradeShades,
+    /// It does so in Weak too.
+    LongUpgradeShadesInWeak,
+    /// It does so in Finalize too.
+    LongUpgradeShadesInFinalize,
+    /// In Weak shading leaves marks alone and only remembers the object; removed: it marks.
+    ShadingIsDeferredInWeak,
+    /// In Weak, `Weak::upgrade` refuses an unmarked object.
     UpgradeRefusesUnmarked,
+    /// In Phantom, `WeakLong::upgrade` refuses an unmarked object.
+    LongUpgradeRefusesUnmarked,
+    /// Weak references to unmarked objects are cleared before Finalize begins; removed: in Weak or in Finalize.
+    WeakClearedBeforeFinalize,
     /// Weak references to unmarked objects are cleared before any sweeping.
     WeakClearedBeforeSweep,
+    /// Long weak references to unmarked objects are cleared before any sweeping.
+    LongClearedBeforeSweep,
+    /// Ephemerons of unmarked keys are cleared before any sweeping.
+    EphemeronClearedBeforeSweep,
+    /// Marking ends only when the values of marked keys are marked.
+    EndWaitsForEphemerons,
+    /// So does Finalize.
+    FinalizeWaitsForEphemerons,
+    /// A weak reference that is made after marking ended is not cleared or refused in this cycle.
+    NewWeakIsPassedOver,
+    /// A registration that is made after marking ended is not found dead in this cycle.
+    NewRegistrationIsPassedOver,
+    /// Registrations of unmarked objects are found before Weak ends.
+    RegistrationsFoundBeforeSweep,
+    /// What dead registrations reach is marked.
+    DeadMarkedBeforeSweep,
+    /// Finalize ends only when nothing is grey (deferred bits, queue and logs are empty).
+    FinalizeWaitsForGrey,
+    /// A finalizer gets its object in Phantom or later; removed: as soon as it was found dead.
+    FinalizerAfterItsMarking,
+    /// All that was found dead is queued before any sweeping.
+    DeadQueuedBeforeSweep,
+    /// A finalizer's thread shades the object that it takes.
+    TakeShades,
+    /// It takes object and entry in one step.
+    TakeFreesEntry,
+    /// Marking ends only when the objects that wait for their finalizers are marked.
+    QueuedAreRoots,
     /// New objects are black in Snapshot.
     BlackInSnapshot,
     /// New objects are black in Mark.
     BlackInMark,
     /// New objects are black in Weak.
     BlackInWeak,
+    /// New objects are black in Finalize.
+    BlackInFinalize,
+    /// New objects are black in Phantom.
+    BlackInPhantom,
     /// New objects are white in Sweep; removed: black, so that a mark outlives the cycle.
     WhiteInSweep,
     /// A mutator passes, and its table is begun, at a safepoint only; removed: at a pause point too.
@@ -56,54 +125,45 @@ pub(crate) enum Rule {
     SweptRegionsOnly,
 }
 
-impl Rule {
-    pub(crate) const ALL: &[Rule] = &[
-        Rule::StoreShadesRemoved,
-        Rule::StoreShadesNew,
-        Rule::InitialiserShadesNew,
-        Rule::GlobalNewShades,
-        Rule::RootGetShades,
-        Rule::RootDuplicateShades,
-        Rule::GlobalGetShades,
-        Rule::GlobalClonesShareEntry,
-        Rule::UpgradeShades,
-        Rule::UpgradeRefusesUnmarked,
-        Rule::WeakClearedBeforeSweep,
-        Rule::BlackInSnapshot,
-        Rule::BlackInMark,
-        Rule::BlackInWeak,
-        Rule::WhiteInSweep,
-        Rule::PassAtSafepointOnly,
-        Rule::InsertionUntilAllPassed,
-        Rule::EndWaitsForTables,
-        Rule::EndWaitsForGlobals,
-        Rule::EndWaitsForGrey,
-        Rule::RunsFlushedAtArming,
-        Rule::RunsFlushedAtSweep,
-        Rule::SweptRegionsOnly,
-    ];
-}
-
-/// The rules in force: all, or all but one.
-#[derive(Clone, Copy, Debug, Default)]
+/// The rules in force: all but some.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Rules {
-    removed: Option<Rule>,
+    removed: [Option<Rule>; 2],
 }
 
 impl Rules {
-    pub(crate) const ALL: Rules = Rules { removed: None };
+    pub(crate) const ALL: Rules = Rules { removed: [None; 2] };
 
     pub(crate) const fn without(rule: Rule) -> Rules {
-        Rules { removed: Some(rule) }
+        Rules { removed: [Some(rule), None] }
+    }
+
+    pub(crate) const fn without_both(rule: Rule, other: Rule) -> Rules {
+        Rules { removed: [Some(rule), Some(other)] }
     }
 
     pub(crate) fn has(self, rule: Rule) -> bool {
-        self.removed != Some(rule)
+        !self.removed.contains(&Some(rule))
     }
 
     /// Whether removed and yielded values are shaded, by the operation that `rule` is about.
     pub(crate) fn shades_overwritten(self, rule: Rule, phase: Phase) -> bool {
-        phase.barrier().shades_overwritten() && self.has(rule)
+        let here = match (phase, rule) {
+            (Phase::Weak, Rule::StoreShadesRemoved) => Rule::StoreShadesRemovedInWeak,
+            (Phase::Finalize, Rule::StoreShadesRemoved) => Rule::StoreShadesRemovedInFinalize,
+            (Phase::Weak, Rule::LongUpgradeShades) => Rule::LongUpgradeShadesInWeak,
+            (Phase::Finalize, Rule::LongUpgradeShades) => Rule::LongUpgradeShadesInFinalize,
+            (Phase::Weak, Rule::EphemeronGetShades) => Rule::EphemeronGetShadesInWeak,
+            (Phase::Finalize, Rule::EphemeronGetShades) => Rule::EphemeronGetShadesInFinalize,
+            (Phase::Weak | Phase::Finalize, _) => Rule::HandlesShadeAfterMarking,
+            _ => rule,
+        };
+        phase.barrier().shades_overwritten() && self.has(rule) && self.has(here)
+    }
+
+    /// Whether shading leaves marks alone.
+    pub(crate) fn defers(self, phase: Phase) -> bool {
+        phase.barrier().deferred() && self.has(Rule::ShadingIsDeferredInWeak)
     }
 
     /// Whether new values are shaded, by the operation that `rule` is about; `passed`: by a mutator that has passed.
@@ -119,10 +179,19 @@ impl Rules {
             Phase::Snapshot => Rule::BlackInSnapshot,
             Phase::Mark => Rule::BlackInMark,
             Phase::Weak => Rule::BlackInWeak,
+            Phase::Finalize => Rule::BlackInFinalize,
+            Phase::Phantom => Rule::BlackInPhantom,
             Phase::Sweep => Rule::WhiteInSweep,
         };
         // Without its rule the colour is the other one.
         phase.allocates_black() == self.has(rule)
+    }
+}
+
+impl std::fmt::Debug for Rules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "without")?;
+        self.removed.iter().flatten().try_for_each(|rule| write!(f, " {rule:?}"))
     }
 }
 
@@ -143,8 +212,14 @@ pub(crate) struct Scope {
     pub(crate) clones: bool,
     /// A `Root` may be duplicated.
     pub(crate) duplicates: bool,
-    /// There is a weak reference.
-    pub(crate) weak: bool,
+    /// (Short) weak references. At most 2.
+    pub(crate) weaks: usize,
+    /// There is a long weak reference.
+    pub(crate) long: bool,
+    /// Ephemerons. At most 2.
+    pub(crate) ephemerons: usize,
+    /// Registrations for finalization. At most 2.
+    pub(crate) finalizers: usize,
     /// Mutators may go native and come back.
     pub(crate) native: bool,
     /// Mutators may end and be born.
@@ -165,7 +240,10 @@ impl Scope {
         globals: 0,
         clones: false,
         duplicates: false,
-        weak: false,
+        weaks: 0,
+        long: false,
+        ephemerons: 0,
+        finalizers: 0,
         native: false,
         births: false,
         runs: false,
@@ -175,12 +253,18 @@ impl Scope {
 
 impl std::fmt::Display for Scope {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Scope { objects, slots, mutators, roots, globals, .. } = self;
+        let Scope { objects, slots, mutators, roots, globals, weaks, ephemerons, finalizers, .. } = self;
         write!(f, "{objects} objects x {slots}, {mutators} mutators x {roots} roots, {globals} globals")?;
+        let counts = [
+            (*weaks, "weak"),
+            (usize::from(self.long), "long weak"),
+            (*ephemerons, "ephemeron"),
+            (*finalizers, "registered"),
+        ];
+        counts.iter().filter(|c| c.0 > 0).try_for_each(|c| write!(f, ", {} {}", c.0, c.1))?;
         let extras = [
             (self.clones, "clones"),
             (self.duplicates, "duplicates"),
-            (self.weak, "weak"),
             (self.native, "native"),
             (self.births, "births"),
             (self.runs, "runs"),

@@ -1,6 +1,5 @@
-//! States of the model, and their canonical encoding.
+//! States of the model.
 
-use crate::rules::Scope;
 use metronome_barrier::Phase;
 
 pub(crate) const OBJECTS: usize = 4;
@@ -28,12 +27,16 @@ pub(crate) fn members(set: Set) -> impl Iterator<Item = usize> {
 }
 
 /// State of a cell. Marked are `Grey`, `Half` and `Black`.
+///
+/// A deferred one has its grey bit only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Colour {
     #[default]
     Free,
     White,
+    /// Unmarked, to be marked and scanned as soon as marks may change.
+    Deferred,
     /// Marked, to be scanned: in the queue, in a log, or with a grey bit.
     Grey,
     /// The first of two slots was scanned.
@@ -46,8 +49,14 @@ impl Colour {
         self >= Colour::Grey
     }
 
-    fn from_u8(v: u8) -> Colour {
-        [Colour::Free, Colour::White, Colour::Grey, Colour::Half, Colour::Black][usize::from(v)]
+    /// Whether the collector has yet to scan it.
+    pub(crate) fn is_pending(self) -> bool {
+        matches!(self, Colour::Deferred | Colour::Grey | Colour::Half)
+    }
+
+    pub(crate) fn from_u8(v: u8) -> Colour {
+        use Colour::*;
+        [Free, White, Deferred, Grey, Half, Black][usize::from(v)]
     }
 }
 
@@ -79,6 +88,51 @@ pub(crate) struct Entry {
     pub(crate) taken: bool,
 }
 
+/// A weak reference.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Weak {
+    pub(crate) reference: Ref,
+    /// It was made after marking ended in this cycle.
+    pub(crate) new: bool,
+    /// Ghost, in Weak: the object was within reach when marking ended, or the reference was made, and ever since. Not
+    /// kept of what was marked when marking ended.
+    pub(crate) held: bool,
+}
+
+/// A value that is kept for as long as its key is reached. It is found by who holds the key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ephemeron {
+    pub(crate) key: Ref,
+    pub(crate) value: Ref,
+}
+
+/// How far a registration for finalization is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Life {
+    /// None, or its object may be alive.
+    #[default]
+    Live,
+    /// Its object was found unmarked.
+    Dead,
+    /// A finalizer's thread may take it.
+    Queued,
+}
+
+/// A registration for finalization.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Registration {
+    pub(crate) reference: Ref,
+    pub(crate) life: Life,
+    /// As in [`Weak`].
+    pub(crate) new: bool,
+    pub(crate) held: bool,
+    /// Ghost: its finalizer has begun.
+    pub(crate) run: bool,
+    /// For liveness: to be queued in this cycle.
+    pub(crate) due: bool,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mutator {
     pub(crate) place: Place,
@@ -99,9 +153,14 @@ pub(crate) struct State {
     pub(crate) objects: [Object; OBJECTS],
     pub(crate) mutators: [Mutator; MUTATORS],
     pub(crate) globals: [Entry; ENTRIES],
-    pub(crate) weak: Ref,
-    /// The weak reference was looked at in this cycle.
-    pub(crate) weak_done: bool,
+    pub(crate) weaks: [Weak; ENTRIES],
+    /// Not stamped with its cycle: see the section on that in `steps`.
+    pub(crate) long: Ref,
+    /// Nor are these.
+    pub(crate) ephemerons: [Ephemeron; ENTRIES],
+    pub(crate) registrations: [Registration; ENTRIES],
+    /// Ghost: objects that a weak reference was found not to lead to any more, until weak references to them are gone.
+    pub(crate) refused: Set,
     /// Cells that were swept in this cycle.
     pub(crate) swept: Set,
     /// For liveness: objects that were beyond reach when this cycle was armed.
@@ -113,6 +172,9 @@ impl State {
     pub(crate) const fn initial() -> State {
         const OBJECT: Object = Object { colour: Colour::Free, slots: [0; SLOTS] };
         const ENTRY: Entry = Entry { reference: 0, owners: 0, taken: false };
+        const WEAK: Weak = Weak { reference: 0, new: false, held: false };
+        const REGISTRATION: Registration =
+            Registration { reference: 0, life: Life::Live, new: false, held: false, run: false, due: false };
         const MUTATOR: Mutator = Mutator {
             place: Place::Running,
             passed: false,
@@ -126,8 +188,11 @@ impl State {
             objects: [OBJECT; OBJECTS],
             mutators: [MUTATOR; MUTATORS],
             globals: [ENTRY; ENTRIES],
-            weak: 0,
-            weak_done: false,
+            weaks: [WEAK; ENTRIES],
+            long: 0,
+            ephemerons: [Ephemeron { key: 0, value: 0 }; ENTRIES],
+            registrations: [REGISTRATION; ENTRIES],
+            refused: 0,
             swept: 0,
             doomed: 0,
         }
@@ -146,13 +211,16 @@ impl State {
                     set |= set_of(r);
                 }
             }
+            for x in self.ephemerons.iter().filter(|x| before & set_of(x.key) != 0) {
+                set |= set_of(x.value);
+            }
             if set == before {
                 return set;
             }
         }
     }
 
-    /// What locals, roots and globals reach.
+    /// What locals, roots, globals and objects that wait for their finalizers reach.
     pub(crate) fn reachable(&self) -> Set {
         let mut set = 0;
         for m in &self.mutators {
@@ -164,151 +232,20 @@ impl State {
         for e in self.globals {
             set |= set_of(e.reference);
         }
+        for x in self.registrations.iter().filter(|x| x.life == Life::Queued) {
+            set |= set_of(x.reference);
+        }
         self.closure(set)
     }
 
-    /// Visits every field that the scope uses, with its width in bits: the one description of the encoding.
-    fn fields(&mut self, scope: &Scope, f: &mut impl FnMut(u8, u32) -> u8) {
-        let n = scope.objects as u32;
-        let r = if n < 4 { 2 } else { 3 };
-        fn flag(b: &mut bool, f: &mut impl FnMut(u8, u32) -> u8) {
-            *b = f(u8::from(*b), 1) != 0;
-        }
-        self.phase = Phase::from_u8(f(self.phase as u8, 3)).expect("encoded from a phase");
-        for o in &mut self.objects[..scope.objects] {
-            o.colour = Colour::from_u8(f(o.colour as u8, 3));
-            for s in &mut o.slots[..scope.slots] {
-                *s = f(*s, r);
-            }
-        }
-        self.swept = f(self.swept, n);
-        for m in &mut self.mutators[..scope.mutators] {
-            m.place = [Place::Running, Place::Native, Place::Absent][usize::from(f(m.place as u8, 2))];
-            m.locals = f(m.locals, n);
-            flag(&mut m.passed, f);
-            for e in &mut m.roots[..scope.roots] {
-                e.reference = f(e.reference, r);
-                e.owners = u8::from(e.reference != 0);
-                flag(&mut e.taken, f);
-            }
-            if scope.runs {
-                m.run = f(m.run, r);
-                flag(&mut m.run_black, f);
-            }
-        }
-        for e in &mut self.globals[..scope.globals] {
-            e.reference = f(e.reference, r);
-            e.owners = f(e.owners, 2);
-            flag(&mut e.taken, f);
-        }
-        if scope.weak {
-            self.weak = f(self.weak, r);
-            flag(&mut self.weak_done, f);
-        }
-        if scope.liveness {
-            self.doomed = f(self.doomed, n);
-        }
+    /// What weak references could bring back.
+    pub(crate) fn weakly_reached(&self) -> Set {
+        let set = self.weaks.iter().fold(set_of(self.long), |set, w| set | set_of(w.reference));
+        self.closure(set)
     }
 
-    /// The state as a number.
-    pub(crate) fn encode(mut self, scope: &Scope) -> u128 {
-        let (mut key, mut width) = (0u128, 0);
-        self.fields(scope, &mut |v, bits| {
-            debug_assert!(u32::from(v) < 1 << bits);
-            key |= u128::from(v) << width;
-            width += bits;
-            v
-        });
-        assert!(width <= u128::BITS, "the scope is too large for the encoding");
-        key
+    /// What registrations reach.
+    pub(crate) fn registered(&self) -> Set {
+        self.closure(self.registrations.iter().fold(0, |set, x| set | set_of(x.reference)))
     }
-
-    /// The state of a number.
-    pub(crate) fn decode(mut key: u128, scope: &Scope) -> State {
-        let mut state = State::initial();
-        state.fields(scope, &mut |_, bits| {
-            let v = (key & ((1 << bits) - 1)) as u8;
-            key >>= bits;
-            v
-        });
-        state
-    }
-
-    /// The same state with object `o` called `names[o]`.
-    fn renamed(&self, names: &[u8; OBJECTS]) -> State {
-        let of_ref = |r: Ref| if r == 0 { 0 } else { names[usize::from(r) - 1] + 1 };
-        let of_set = |set: Set| {
-            let mut out = 0;
-            for (o, &name) in names.iter().enumerate() {
-                out |= ((set >> o) & 1) << name;
-            }
-            out
-        };
-        let mut s = *self;
-        for (o, object) in self.objects.iter().enumerate() {
-            let to = &mut s.objects[usize::from(names[o])];
-            to.colour = object.colour;
-            for (k, &r) in object.slots.iter().enumerate() {
-                to.slots[k] = of_ref(r);
-            }
-        }
-        for m in &mut s.mutators {
-            m.locals = of_set(m.locals);
-            for e in &mut m.roots {
-                e.reference = of_ref(e.reference);
-            }
-            m.run = of_ref(m.run);
-        }
-        for e in &mut s.globals {
-            e.reference = of_ref(e.reference);
-        }
-        s.weak = of_ref(s.weak);
-        s.swept = of_set(s.swept);
-        s.doomed = of_set(s.doomed);
-        s
-    }
-
-    /// A number that is the same for all states that differ in names only: of objects, mutators and entries.
-    ///
-    /// No step depends on a name, so exploring one state of each such class is exploring all.
-    pub(crate) fn canonical(&self, scope: &Scope, names: &[[u8; OBJECTS]]) -> u128 {
-        let mut best = u128::MAX;
-        for n in names {
-            let mut s = self.renamed(n);
-            for m in &mut s.mutators[..scope.mutators] {
-                sort(&mut m.roots[..scope.roots]);
-            }
-            sort(&mut s.mutators[..scope.mutators]);
-            sort(&mut s.globals[..scope.globals]);
-            best = best.min(s.encode(scope));
-        }
-        best
-    }
-}
-
-/// Sorts a handful of things (faster than the library's in an unoptimised build).
-fn sort<T: Ord>(items: &mut [T]) {
-    for i in 1..items.len() {
-        let mut j = i;
-        while j > 0 && items[j] < items[j - 1] {
-            items.swap(j, j - 1);
-            j -= 1;
-        }
-    }
-}
-
-/// All ways to name `n` objects; those beyond keep their names.
-pub(crate) fn namings(n: usize) -> Vec<[u8; OBJECTS]> {
-    let mut out = vec![[0, 1, 2, 3]];
-    for i in 1..n {
-        let shorter = out.clone();
-        out.extend((0..i).flat_map(|j| {
-            shorter.iter().map(move |&names| {
-                let mut names = names;
-                names.swap(i, j);
-                names
-            })
-        }));
-    }
-    out
 }

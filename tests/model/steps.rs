@@ -1,18 +1,29 @@
-//! What mutators and the collector may do in a state, and what it leads to.
+//! What mutators may do in a state; `collector` says what the collector may, and `effects` what each step leads to.
 //!
 //! # Why one step is one operation
 //! Mutators run at the same time, so a barrier and its store are really several actions, and another mutator may
 //! act in between; the collector may not, since there is no pause point there. Nothing that a mutator does depends
-//! on a mark except `upgrade` in Weak, where no barrier is armed; an armed store is an atomic swap, which shades
-//! exactly what it removed; and shading adds marks only. So each interleaving has the same outcome as one in which
+//! on a mark except the upgrade of a weak reference in Weak, where shading is deferred, and of a long one in Phantom,
+//! where no barrier is armed: marks stand still where they are looked at. An armed store is an atomic swap, which
+//! shades exactly what it removed; and shading only adds. So each interleaving has the same outcome as one in which
 //! the barrier and its store are one step. A mutator's note that it has passed is of no account before the next stop.
 //!
 //! # What is left out
 //! A local is forgotten at safepoints only (holding one longer forbids nothing). A get of what is held already, a
 //! store of what is there already and a failed exchange could only shade more.
+//!
+//! The collector comes by entries of weak references and registrations in some order. One whose object is marked it
+//! leaves as it is, so that there is no step for that, nor a note that it came by.
+//!
+//! Soft references: one that is kept in this cycle is a root, as a global is; another is a weak reference. Notices of
+//! deaths change nothing that is modelled. Finalizers are whatever a mutator may do with an object that it took.
+//!
+//! # Stamps
+//! Weak references and registrations carry the cycle they were made in, if that was after marking ended. Long weak
+//! references and ephemerons need no stamp, and have none here: what a mutator holds is marked when Phantom begins.
 
 use crate::rules::{Rule, Rules, Scope};
-use crate::state::{Colour, Entry, Place, Ref, SLOTS, Set, State, bit, members, set_of};
+use crate::state::{Colour, Entry, Life, Place, Ref, State, Weak, bit, members, set_of};
 use metronome_barrier::Phase;
 
 /// One step; `m` is a mutator, `o` an object, `k` a slot, `e` an entry.
@@ -31,9 +42,19 @@ pub(crate) enum Step {
     GlobalClone { e: usize },
     GlobalCloneApart { e: usize, to: usize },
     GlobalDrop { e: usize },
-    WeakNew { m: usize, o: usize },
-    Upgrade { m: usize },
-    WeakDrop,
+    WeakNew { m: usize, o: usize, e: usize },
+    Upgrade { m: usize, e: usize },
+    UpgradeRefused { m: usize, e: usize },
+    WeakDrop { e: usize },
+    LongNew { m: usize, o: usize },
+    LongUpgrade { m: usize },
+    LongDrop,
+    Register { m: usize, o: usize, e: usize },
+    Suppress { m: usize, e: usize },
+    TakeFinalizer { m: usize, e: usize },
+    EphemeronNew { m: usize, key: usize, value: usize, e: usize },
+    EphemeronGet { m: usize, e: usize },
+    EphemeronDrop { e: usize },
     Safepoint { m: usize },
     PassAtPausePoint { m: usize },
     GoNative { m: usize },
@@ -44,9 +65,18 @@ pub(crate) enum Step {
     AllPassed,
     TakeRoot { m: usize, e: usize },
     TakeGlobal { e: usize },
+    TakeQueued { e: usize },
     Scan { o: usize },
     EndMarking,
-    ClearWeak,
+    ClearWeak { e: usize },
+    FindDead { e: usize },
+    BeginFinalize,
+    MarkDead { e: usize },
+    MarkValue { e: usize },
+    EndFinalize,
+    ClearLong,
+    ClearEphemeron { e: usize },
+    Queue { e: usize },
     BeginSweep,
     Sweep { o: usize },
     EndCycle,
@@ -55,14 +85,28 @@ pub(crate) enum Step {
 /// A broken property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Violation {
-    /// An object was swept that a local, a root or a global reaches.
+    /// An object was swept that a local, a root, a global or an object that waits for its finalizer reaches.
     Lost { o: usize },
     /// An object was swept that a weak reference still yields.
     WeakYieldsSwept { o: usize },
-    /// Marking ended, and a marked object refers to an unmarked one.
+    /// An object was swept that an ephemeron refers to.
+    InEphemeronSwept { o: usize },
+    /// An object was swept that is still registered.
+    RegisteredSwept { o: usize },
+    /// Marking (or Finalize) ended, and a marked object refers to an unmarked one.
     MarkedToUnmarked { o: usize },
-    /// Marking ended, and an unmarked object is reached.
+    /// Marking (or Finalize) ended, and an unmarked object is reached.
     ReachedUnmarked,
+    /// A weak reference from before marking ended yields what was found unreachable in this cycle.
+    YieldsAgain { o: usize },
+    /// A weak reference or registration was refused, cleared or found dead whose object was within reach ever since.
+    HeldIsRefused { o: usize },
+    /// A finalizer got an object not all of whose graph is marked, while marks were not complete or just so.
+    TakenUnmarked { o: usize },
+    /// The finalizer of one registration has run twice.
+    RunsTwice { o: usize },
+    /// A registered object was garbage for a whole cycle, and its finalizer was not queued.
+    NotQueued { o: usize },
     /// What was garbage when the cycle was armed is there when it ends.
     Kept { o: usize },
     /// All mutators have passed, and the collector has nothing to do.
@@ -84,12 +128,17 @@ fn empty_entries(entries: &[Entry]) -> impl Iterator<Item = usize> {
     [find(false), find(true)].into_iter().flatten()
 }
 
-fn has_passed(s: &State, m: usize) -> bool {
+/// Whether there is an object, without a mark.
+pub(crate) fn is_unmarked(s: &State, r: Ref) -> bool {
+    r != 0 && !s.colour(r).is_marked()
+}
+
+pub(crate) fn has_passed(s: &State, m: usize) -> bool {
     s.mutators[m].passed || s.mutators[m].place != Place::Running
 }
 
 impl Model {
-    fn mutators(&self) -> std::ops::Range<usize> {
+    pub(crate) fn mutators(&self) -> std::ops::Range<usize> {
         0..self.scope.mutators
     }
 
@@ -121,9 +170,13 @@ impl Model {
                 out.extend(free.map(|to| Step::GlobalCloneApart { e, to }));
             }
         }
-        if s.weak != 0 {
-            out.push(Step::WeakDrop);
+        let weaks = (0..self.scope.weaks).filter(|&e| s.weaks[e].reference != 0);
+        out.extend(weaks.map(|e| Step::WeakDrop { e }));
+        if s.long != 0 {
+            out.push(Step::LongDrop);
         }
+        let ephemerons = (0..self.scope.ephemerons).filter(|&e| s.ephemerons[e].key != 0);
+        out.extend(ephemerons.map(|e| Step::EphemeronDrop { e }));
         self.collector(s, out);
     }
 
@@ -145,9 +198,16 @@ impl Model {
             }
             out.extend(empty_entries(roots).map(|e| Step::RootNew { m, o, e }));
             out.extend(empty_entries(&s.globals[..scope.globals]).map(|e| Step::GlobalNew { m, o, e }));
-            if scope.weak && s.weak == 0 {
-                out.push(Step::WeakNew { m, o });
+            let weak = s.weaks[..scope.weaks].iter().position(|w| w.reference == 0);
+            out.extend(weak.map(|e| Step::WeakNew { m, o, e }));
+            if scope.long && s.long == 0 {
+                out.push(Step::LongNew { m, o });
             }
+            if let Some(e) = s.ephemerons[..scope.ephemerons].iter().position(|x| x.key == 0) {
+                out.extend(members(me.locals).map(|value| Step::EphemeronNew { m, key: o, value, e }));
+            }
+            let registration = s.registrations[..scope.finalizers].iter().position(|x| x.reference == 0);
+            out.extend(registration.map(|e| Step::Register { m, o, e }));
         }
         let held = |r: Ref| set_of(r) & !me.locals == 0;
         for (e, entry) in roots.iter().enumerate().filter(|(_, x)| x.reference != 0) {
@@ -163,9 +223,7 @@ impl Model {
                 out.push(Step::GlobalGet { m, e });
             }
         }
-        if !held(s.weak) && (!s.phase.unmarked_is_dead() || self.yields(s)) {
-            out.push(Step::Upgrade { m });
-        }
+        self.references(s, m, out);
         self.allocation(s, m, out);
         let cycle = matches!(s.phase, Phase::Snapshot | Phase::Mark);
         if me.locals != 0 || (cycle && !me.passed) {
@@ -182,8 +240,48 @@ impl Model {
         }
     }
 
-    fn yields(&self, s: &State) -> bool {
-        s.colour(s.weak).is_marked() || !self.rules.has(Rule::UpgradeRefusesUnmarked)
+    /// What a mutator may do with weak references and registrations that are there.
+    fn references(&self, s: &State, m: usize, out: &mut Vec<Step>) {
+        let locals = s.mutators[m].locals;
+        let held = |r: Ref| set_of(r) & !locals == 0;
+        // It makes no difference whose upgrade was refused, nor how often.
+        let first = self.mutators().find(|&x| s.mutators[x].place == Place::Running) == Some(m);
+        for (e, w) in s.weaks[..self.scope.weaks].iter().enumerate().filter(|(_, w)| w.reference != 0) {
+            if self.refuses(s, w) {
+                if first && set_of(w.reference) & s.refused == 0 {
+                    out.push(Step::UpgradeRefused { m, e });
+                }
+            } else if !held(w.reference) {
+                out.push(Step::Upgrade { m, e });
+            }
+        }
+        let dead = s.phase.unmarked_is_dead()
+            && is_unmarked(s, s.long)
+            && self.rules.has(Rule::LongUpgradeRefusesUnmarked);
+        if !held(s.long) && !dead {
+            out.push(Step::LongUpgrade { m });
+        }
+        for (e, x) in s.ephemerons[..self.scope.ephemerons].iter().enumerate() {
+            if x.key != 0 && held(x.key) && !held(x.value) {
+                out.push(Step::EphemeronGet { m, e });
+            }
+        }
+        for (e, x) in s.registrations[..self.scope.finalizers].iter().enumerate() {
+            if x.reference != 0 && held(x.reference) {
+                out.push(Step::Suppress { m, e });
+            }
+            let early = x.life == Life::Dead && !self.rules.has(Rule::FinalizerAfterItsMarking);
+            if x.life == Life::Queued || early {
+                out.push(Step::TakeFinalizer { m, e });
+            }
+        }
+    }
+
+    fn refuses(&self, s: &State, w: &Weak) -> bool {
+        s.phase.unmarked_is_unreachable()
+            && is_unmarked(s, w.reference)
+            && !(w.new && self.rules.has(Rule::NewWeakIsPassedOver))
+            && self.rules.has(Rule::UpgradeRefusesUnmarked)
     }
 
     fn allocation(&self, s: &State, m: usize, out: &mut Vec<Step>) {
@@ -212,285 +310,15 @@ impl Model {
         }
     }
 
-    fn collector(&self, s: &State, out: &mut Vec<Step>) {
-        let scope = &self.scope;
-        let first = out.len();
-        match s.phase {
-            Phase::Idle => out.push(Step::Arm),
-            Phase::Snapshot | Phase::Mark => {
-                let all_passed = self.mutators().all(|m| has_passed(s, m));
-                if s.phase == Phase::Snapshot && all_passed {
-                    out.push(Step::AllPassed);
-                }
-                let there = |m: &usize| s.mutators[*m].place != Place::Absent;
-                for m in self.mutators().filter(|&m| has_passed(s, m)).filter(there) {
-                    let left = (0..scope.roots).filter(|&e| !s.mutators[m].roots[e].taken);
-                    out.extend(left.map(|e| Step::TakeRoot { m, e }));
-                }
-                let tables_taken = out[first..].iter().all(|x| !matches!(x, Step::TakeRoot { .. }));
-                let left = (0..scope.globals).filter(|&e| !s.globals[e].taken);
-                out.extend(left.map(|e| Step::TakeGlobal { e }));
-                let globals_taken = s.globals[..scope.globals].iter().all(|e| e.taken);
-                let grey =
-                    |o: &usize| s.objects[*o].colour == Colour::Grey || s.objects[*o].colour == Colour::Half;
-                out.extend((0..scope.objects).filter(grey).map(|o| Step::Scan { o }));
-                let may = |rule, done| done || !self.rules.has(rule);
-                if s.phase == Phase::Mark
-                    && may(Rule::EndWaitsForTables, tables_taken)
-                    && may(Rule::EndWaitsForGlobals, globals_taken)
-                    && may(Rule::EndWaitsForGrey, !(0..scope.objects).any(|o| grey(&o)))
-                {
-                    out.push(Step::EndMarking);
-                }
-            }
-            Phase::Weak => {
-                if scope.weak && !s.weak_done && self.rules.has(Rule::WeakClearedBeforeSweep) {
-                    out.push(Step::ClearWeak);
-                } else {
-                    out.push(Step::BeginSweep);
-                }
-            }
-            Phase::Sweep => {
-                let left = (0..scope.objects).filter(|&o| s.swept & bit(o) == 0);
-                out.extend(left.map(|o| Step::Sweep { o }));
-                if out.len() == first {
-                    out.push(Step::EndCycle);
-                }
-            }
-        }
-    }
-
     /// Whether the collector could go on for all that mutators do, and has no step.
     pub(crate) fn is_stuck(&self, s: &State, steps: &[Step]) -> bool {
         !steps.iter().any(Step::is_collectors) && self.mutators().all(|m| has_passed(s, m))
-    }
-
-    /// The state after a step.
-    pub(crate) fn apply(&self, state: &State, step: Step) -> Result<State, Violation> {
-        let mut s = *state;
-        let phase = s.phase;
-        let yielded = |rule| self.rules.shades_overwritten(rule, phase);
-        let new = |rule, m: usize| self.rules.shades_new(rule, phase, state.mutators[m].passed);
-        match step {
-            Step::Load { m, o, k } => s.mutators[m].locals |= set_of(s.objects[o].slots[k]),
-            Step::Store { m, o, k, value } => {
-                shade_if(&mut s, new(Rule::StoreShadesNew, m), value);
-                let old = std::mem::replace(&mut s.objects[o].slots[k], value);
-                shade_if(&mut s, yielded(Rule::StoreShadesRemoved), old);
-            }
-            Step::TakeRun { m, o } => {
-                s.mutators[m].run = o as Ref + 1;
-                s.mutators[m].run_black = self.rules.allocates_black(phase);
-            }
-            Step::Alloc { m, o, value } => {
-                shade_if(&mut s, new(Rule::InitialiserShadesNew, m), value);
-                let me = &mut s.mutators[m];
-                let black = if self.scope.runs { me.run_black } else { self.rules.allocates_black(phase) };
-                (me.run, me.run_black) = (0, false);
-                me.locals |= bit(o);
-                s.objects[o].colour = if black { Colour::Black } else { Colour::White };
-                s.objects[o].slots[0] = value;
-            }
-            Step::RootNew { m, o, e } => fill(&mut s.mutators[m].roots[e], o as Ref + 1),
-            Step::RootGet { m, e } => {
-                let r = s.mutators[m].roots[e].reference;
-                shade_if(&mut s, yielded(Rule::RootGetShades), r);
-                s.mutators[m].locals |= set_of(r);
-            }
-            Step::RootDuplicate { m, e, to } => {
-                let r = s.mutators[m].roots[e].reference;
-                shade_if(&mut s, yielded(Rule::RootDuplicateShades), r);
-                fill(&mut s.mutators[m].roots[to], r);
-            }
-            Step::RootDrop { m, e } => release(&mut s.mutators[m].roots[e]),
-            Step::GlobalNew { m, o, e } => {
-                shade_if(&mut s, new(Rule::GlobalNewShades, m), o as Ref + 1);
-                fill(&mut s.globals[e], o as Ref + 1);
-            }
-            Step::GlobalGet { m, e } => {
-                let r = s.globals[e].reference;
-                shade_if(&mut s, yielded(Rule::GlobalGetShades), r);
-                s.mutators[m].locals |= set_of(r);
-            }
-            Step::GlobalClone { e } => s.globals[e].owners += 1,
-            Step::GlobalCloneApart { e, to } => {
-                let r = s.globals[e].reference;
-                fill(&mut s.globals[to], r);
-            }
-            Step::GlobalDrop { e } => release(&mut s.globals[e]),
-            Step::WeakNew { o, .. } => s.weak = o as Ref + 1,
-            Step::Upgrade { m } => {
-                let r = s.weak;
-                shade_if(&mut s, yielded(Rule::UpgradeShades), r);
-                s.mutators[m].locals |= set_of(r);
-            }
-            Step::WeakDrop => s.weak = 0,
-            Step::Safepoint { m } => {
-                s.mutators[m].locals = 0;
-                pass(&mut s, m);
-            }
-            Step::PassAtPausePoint { m } => pass(&mut s, m),
-            Step::GoNative { m } => {
-                let me = &mut s.mutators[m];
-                (me.locals, me.run, me.run_black, me.place) = (0, 0, false, Place::Native);
-                pass(&mut s, m);
-            }
-            Step::ComeBack { m } => {
-                s.mutators[m].place = Place::Running;
-                pass(&mut s, m);
-            }
-            Step::Exit { m } => {
-                let me = &mut s.mutators[m];
-                (me.locals, me.run, me.run_black, me.place) = (0, 0, false, Place::Absent);
-                pass(&mut s, m);
-            }
-            Step::Birth { m } => {
-                s.mutators[m].place = Place::Running;
-                pass(&mut s, m);
-                // Its table is none of those that the collector takes in this cycle.
-                if matches!(phase, Phase::Snapshot | Phase::Mark) {
-                    s.mutators[m].roots[..self.scope.roots].iter_mut().for_each(|e| e.taken = true);
-                }
-            }
-            Step::Arm => self.arm(&mut s),
-            Step::AllPassed => s.phase = Phase::Mark,
-            Step::TakeRoot { m, e } => {
-                let r = s.mutators[m].roots[e].reference;
-                s.mutators[m].roots[e].taken = true;
-                shade_if(&mut s, true, r);
-            }
-            Step::TakeGlobal { e } => {
-                let r = s.globals[e].reference;
-                s.globals[e].taken = true;
-                shade_if(&mut s, true, r);
-            }
-            Step::Scan { o } => {
-                let half = s.objects[o].colour == Colour::Grey && self.scope.slots == SLOTS;
-                let k = usize::from(s.objects[o].colour == Colour::Half);
-                let r = s.objects[o].slots[k];
-                s.objects[o].colour = if half { Colour::Half } else { Colour::Black };
-                shade_if(&mut s, true, r);
-            }
-            Step::EndMarking => self.end_marking(&mut s)?,
-            Step::ClearWeak => {
-                if s.weak != 0 && !s.colour(s.weak).is_marked() {
-                    s.weak = 0;
-                }
-                s.weak_done = true;
-            }
-            Step::BeginSweep => {
-                s.phase = Phase::Sweep;
-                s.weak_done = false;
-                if self.rules.has(Rule::RunsFlushedAtSweep) {
-                    flush_runs(&mut s);
-                }
-            }
-            Step::Sweep { o } => self.sweep(&mut s, o)?,
-            Step::EndCycle => {
-                if let Some(o) = members(s.doomed).next() {
-                    return Err(Violation::Kept { o });
-                }
-                (s.phase, s.swept) = (Phase::Idle, 0);
-            }
-        }
-        Ok(s)
-    }
-
-    fn arm(&self, s: &mut State) {
-        s.phase = Phase::Snapshot;
-        if self.rules.has(Rule::RunsFlushedAtArming) {
-            flush_runs(s);
-        }
-        if self.scope.liveness {
-            let yielded = s.closure(set_of(s.weak));
-            let allocated = (0..self.scope.objects).filter(|&o| s.objects[o].colour != Colour::Free);
-            s.doomed = allocated.fold(0, |set: Set, o| set | bit(o)) & !(s.reachable() | yielded);
-        }
-    }
-
-    fn end_marking(&self, s: &mut State) -> Result<(), Violation> {
-        if self.strict {
-            for object in s.objects.iter().filter(|x| x.colour.is_marked()) {
-                let unmarked = object.slots.iter().find(|&&r| r != 0 && !s.colour(r).is_marked());
-                if let Some(&r) = unmarked {
-                    return Err(Violation::MarkedToUnmarked { o: usize::from(r) - 1 });
-                }
-            }
-            if members(s.reachable()).any(|o| !s.objects[o].colour.is_marked()) {
-                return Err(Violation::ReachedUnmarked);
-            }
-        }
-        s.phase = Phase::Weak;
-        // From here on these mean nothing until the next cycle; one value each keeps the states few.
-        for m in &mut s.mutators {
-            m.passed = false;
-            m.roots.iter_mut().for_each(|e| e.taken = false);
-        }
-        s.globals.iter_mut().for_each(|e| e.taken = false);
-        Ok(())
-    }
-
-    fn sweep(&self, s: &mut State, o: usize) -> Result<(), Violation> {
-        s.swept |= bit(o);
-        match s.objects[o].colour {
-            Colour::Free => {
-                // A reserved cell loses its mark as all others do, and stays reserved.
-                for m in s.mutators.iter_mut().filter(|m| m.run == o as Ref + 1) {
-                    m.run_black = false;
-                }
-            }
-            Colour::White if s.reachable() & bit(o) != 0 => return Err(Violation::Lost { o }),
-            Colour::White if set_of(s.weak) == bit(o) => return Err(Violation::WeakYieldsSwept { o }),
-            Colour::White => {
-                s.objects[o] = Default::default();
-                s.doomed &= !bit(o);
-                // Only objects that nothing reaches refer to it, so what their slots hold is of no account.
-                for r in s.objects.iter_mut().flat_map(|x| &mut x.slots).filter(|r| **r == o as Ref + 1) {
-                    *r = 0;
-                }
-            }
-            Colour::Grey | Colour::Half | Colour::Black => s.objects[o].colour = Colour::White,
-        }
-        Ok(())
-    }
-}
-
-fn shade_if(s: &mut State, condition: bool, r: Ref) {
-    if condition && r != 0 {
-        let colour = &mut s.objects[usize::from(r) - 1].colour;
-        debug_assert!(*colour != Colour::Free, "what is reached is never freed: checked where cells are");
-        if *colour == Colour::White {
-            *colour = Colour::Grey;
-        }
-    }
-}
-
-fn fill(e: &mut Entry, r: Ref) {
-    (e.reference, e.owners) = (r, 1);
-}
-
-fn release(e: &mut Entry) {
-    e.owners -= 1;
-    if e.owners == 0 {
-        e.reference = 0;
-    }
-}
-
-/// Notes that a mutator was at a safepoint; kept only while it means something.
-fn pass(s: &mut State, m: usize) {
-    s.mutators[m].passed = matches!(s.phase, Phase::Snapshot | Phase::Mark);
-}
-
-/// In reality each mutator does it before it runs on.
-fn flush_runs(s: &mut State) {
-    for m in &mut s.mutators {
-        (m.run, m.run_black) = (0, false);
     }
 }
 
 impl Step {
     /// How many kinds there are.
-    pub(crate) const KINDS: usize = 32;
+    pub(crate) const KINDS: usize = 51;
 
     /// Whether the collector takes it, with all mutators stopped.
     pub(crate) fn is_collectors(&self) -> bool {
@@ -500,9 +328,18 @@ impl Step {
             Arm | AllPassed
                 | TakeRoot { .. }
                 | TakeGlobal { .. }
+                | TakeQueued { .. }
                 | Scan { .. }
                 | EndMarking
-                | ClearWeak
+                | ClearWeak { .. }
+                | FindDead { .. }
+                | BeginFinalize
+                | MarkDead { .. }
+                | MarkValue { .. }
+                | EndFinalize
+                | ClearLong
+                | ClearEphemeron { .. }
+                | Queue { .. }
                 | BeginSweep
                 | Sweep { .. }
                 | EndCycle

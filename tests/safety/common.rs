@@ -1,6 +1,6 @@
 //! What the programs share.
 
-use metronome_gc::{Gc, Heap, Mutator, Root, Slot, Trace};
+use metronome_gc::{AllocError, Gc, Heap, Mutator, Root, Slot, Trace};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -28,11 +28,27 @@ pub(crate) fn node(m: &mut Mutator<'_>, id: u64) -> Root<Node> {
 
 /// A list with the ids `n - 1` down to 0.
 pub(crate) fn list<'m>(m: &'m Mutator<'_>, n: u64) -> Gc<'m, Node> {
-    let mut head = m.alloc(NodeInit { id: 0, next: None }).unwrap();
+    try_list(m, n).unwrap()
+}
+
+fn try_list<'m>(m: &'m Mutator<'_>, n: u64) -> Result<Gc<'m, Node>, AllocError> {
+    let mut head = m.alloc(NodeInit { id: 0, next: None })?;
     for id in 1..n {
-        head = m.alloc(NodeInit { id, next: Some(head) }).unwrap();
+        head = m.alloc(NodeInit { id, next: Some(head) })?;
     }
-    head
+    Ok(head)
+}
+
+/// Makes a list and walks it, waiting for memory if need be: for threads that together are faster than the collector.
+#[allow(dead_code)] // Not all programs need it.
+pub(crate) fn churn(m: &mut Mutator<'_>, n: u64) {
+    for _ in 0..1000 {
+        if let Ok(head) = try_list(m, n) {
+            return check_list(m, head, n);
+        }
+        m.safepoint();
+    }
+    panic!("no memory after a thousand safepoints");
 }
 
 /// Walks a list that `list` made, and checks every id.

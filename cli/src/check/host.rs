@@ -135,11 +135,20 @@ fn rt_group(groups: &GroupLimits) -> Option<Finding> {
     })
 }
 
+/// Whether the process may lock any amount of memory.
+fn locks_without_limit(files: &Files) -> bool {
+    let status = files.read("/proc/self/status");
+    status.as_deref().and_then(|text| parse::has_capability(text, CAP_IPC_LOCK)) == Some(true)
+}
+
+/// How much memory may be locked, `u64::MAX` if any amount; `None` if the kernel does not tell.
+pub(super) fn lockable_bytes(files: &Files, limits: &Limits) -> Option<u64> {
+    if locks_without_limit(files) { Some(u64::MAX) } else { limits.memlock_bytes }
+}
+
 fn lock_memory(files: &Files, limits: &Limits) -> Finding {
     const TOPIC: &str = "lock-memory";
-    let capability =
-        files.read("/proc/self/status").as_deref().and_then(|text| parse::has_capability(text, CAP_IPC_LOCK));
-    if capability == Some(true) {
+    if locks_without_limit(files) {
         return Finding::new(TOPIC, Verdict::Ok, "permitted without limit (CAP_IPC_LOCK)");
     }
     match limits.memlock_bytes {

@@ -2,7 +2,7 @@
 
 use super::{Contract, Outcome};
 use hdrhistogram::Histogram;
-use metronome_gc::{Distribution, Mmu};
+use metronome_gc::{Distribution, FinalizerCounts, Mmu, ReferenceCounts};
 use serde_json::{Map, Value, json};
 
 /// A histogram's figures, as the library gives its own.
@@ -29,6 +29,27 @@ fn mmu(m: &Mmu) -> Value {
         "window_ms": m.window_ns as f64 / 1e6,
         "charged": fraction(m.charged_ppm),
         "wall": fraction(m.wall_ppm),
+    })
+}
+
+fn references(r: &ReferenceCounts) -> Value {
+    json!({
+        "weak_cleared": r.weak_cleared,
+        "soft_cleared": r.soft_cleared,
+        "long_weak_cleared": r.long_cleared,
+        "ephemerons_cleared": r.ephemerons_cleared,
+        "deaths_noted": r.deaths_noted,
+    })
+}
+
+fn finalizers(f: &FinalizerCounts) -> Value {
+    json!({
+        "enqueued": f.enqueued,
+        "run": f.run,
+        "suppressed": f.suppressed,
+        "panicked": f.panicked,
+        "backlog": f.backlog,
+        "stuck": f.stuck,
     })
 }
 
@@ -86,17 +107,17 @@ pub(super) fn value(o: &Outcome) -> Value {
         "stragglers": stragglers,
         "synchronous_collections": s.synchronous_collections,
         "departures": s.departures,
+        "departure_reasons": o.told.departures,
+        "enough_heap_bytes": o.told.enough_heap_bytes,
+        "synchronous_reasons": o.told.synchronous,
+        "headroom_low": o.told.headroom_low,
         "last_departure": s.last_departure,
         "step_us": distribution(&s.step_ns),
         "interrupted_steps": { "count": s.interrupted_steps, "us": us(s.interrupted_ns) },
         "longest_step": { "name": s.longest_step, "cpu_us": us(s.longest_step_ns) },
         "last_prediction": prediction,
-        "allocated_bytes": s.allocated_bytes,
-        "live_bytes": s.live_bytes,
-        "used_bytes": s.used_bytes,
-        "heap_bytes": s.heap_bytes,
-        "peak_rss_bytes": o.peak_rss_bytes,
         "failed_allocations": s.failed_allocations,
+        "out_of_memory": s.out_of_memory,
         "lost_events": s.lost_events,
         "verbose_log_error": s.log_error,
         "alarm_ticks": s.alarm_ticks,
@@ -104,8 +125,35 @@ pub(super) fn value(o: &Outcome) -> Value {
         "alarm_lateness_us": distribution(&s.alarm_lateness_ns),
         "refusals": o.refusals,
     });
-    if let (Value::Object(out), Value::Object(measured)) = (&mut out, measured) {
-        out.extend(measured);
+    for more in [measured, memory(o)] {
+        if let (Value::Object(out), Value::Object(more)) = (&mut out, more) {
+            out.extend(more);
+        }
     }
     out
+}
+
+/// What became of memory and of what was in it.
+fn memory(o: &Outcome) -> Value {
+    let s = &o.stats;
+    json!({
+        "allocated_bytes": s.allocated_bytes,
+        "live_bytes": s.live_bytes,
+        "used_bytes": s.used_bytes,
+        "heap_bytes": s.heap_bytes,
+        "max_heap_bytes": s.max_heap_bytes,
+        "resident_bytes": s.resident_bytes,
+        "external_bytes": s.external_bytes,
+        "heap_resized": {
+            "grown": o.told.grown,
+            "trimmed": o.told.trimmed,
+            "returned_bytes": o.told.returned_bytes,
+        },
+        "low_memory": { "times": o.told.low_memory, "last": o.told.low_memory_last },
+        "references": references(&s.references),
+        "finalizers": finalizers(&s.finalizers),
+        "reaped": { "objects": s.reaped, "panics": s.reaper_panics },
+        "listener_panics": s.listener_panics,
+        "peak_rss_bytes": o.peak_rss_bytes,
+    })
 }

@@ -1,10 +1,12 @@
 //! The summary that a person reads.
 
+use super::notices::listed;
 use super::picture::{bar, histogram};
 use super::task::PERIOD_NS;
 use super::{Contract, Outcome};
 use crate::quantity::{bytes, grouped, time};
 use metronome_gc::Distribution;
+use metronome_gc::config::Exhaustion;
 
 /// Width of bars in the pictures.
 const WIDTH: usize = 32;
@@ -81,7 +83,7 @@ fn utilization(t: &mut Text, o: &Outcome) {
         match Contract::of(s) {
             Contract::Kept => format!("kept: {below}"),
             Contract::Broken => format!("BROKEN: {below}"),
-            Contract::NotMeasured => "no full window measured".into(),
+            Contract::NotMeasured => "no quantum ended a full window after the start".into(),
             Contract::Unknown => format!("not known: {} events were lost", grouped(s.lost_events)),
         },
     );
@@ -149,12 +151,61 @@ fn memory(t: &mut Text, o: &Outcome, seconds: f64) {
         "live, in use",
         format!("{}, {} of {}", bytes(s.live_bytes), bytes(s.used_bytes), bytes(s.heap_bytes)),
     );
+    if s.max_heap_bytes > s.heap_bytes || o.told.grown + o.told.trimmed > 0 {
+        t.row(
+            "size",
+            format!(
+                "{} now, {} at most; grew {} times, shrank or gave memory back {} times ({})",
+                bytes(s.heap_bytes),
+                bytes(s.max_heap_bytes),
+                grouped(o.told.grown),
+                grouped(o.told.trimmed),
+                bytes(o.told.returned_bytes)
+            ),
+        );
+    }
+    if s.resident_bytes > 0 {
+        t.row(
+            "resident",
+            format!("{} of the system's memory in the heap's regions", bytes(s.resident_bytes)),
+        );
+    }
+    if s.external_bytes > 0 {
+        t.row("external", format!("{} announced", bytes(s.external_bytes)));
+    }
+    let r = &s.references;
+    let cleared = counted(&[
+        (r.weak_cleared, "weak"),
+        (r.soft_cleared, "soft"),
+        (r.long_cleared, "long weak"),
+        (r.ephemerons_cleared, "ephemerons"),
+    ]);
+    if !cleared.is_empty() {
+        t.row("cleared", cleared);
+    }
+    let f = &s.finalizers;
+    let ends = counted(&[
+        (f.run, "run"),
+        (f.backlog, "waiting"),
+        (f.suppressed, "suppressed"),
+        (r.deaths_noted, "deaths noted"),
+        (s.reaped, "dropped"),
+    ]);
+    if !ends.is_empty() {
+        t.row("finalizers", ends);
+    }
     if let Some(rss) = o.peak_rss_bytes {
         t.row("peak resident", bytes(rss));
     }
 }
 
-/// What did not go to plan: shown only where there is something to show.
+/// What is not zero: `1 weak, 3 soft`.
+fn counted(counts: &[(u64, &str)]) -> String {
+    let some = counts.iter().filter(|(n, _)| *n > 0);
+    some.map(|(n, name)| format!("{} {name}", grouped(*n))).collect::<Vec<_>>().join(", ")
+}
+
+/// What did not go to plan: shown only where there is something to show, or where that is what the run is about.
 fn departures(t: &mut Text, o: &Outcome) {
     let s = &o.stats;
     let mut rows: Vec<(&str, String)> = Vec::new();
@@ -164,15 +215,48 @@ fn departures(t: &mut Text, o: &Outcome) {
     for (name, n) in &s.stragglers {
         rows.push(("straggler", format!("{name}, {} times", grouped(*n))));
     }
-    if s.synchronous_collections > 0 {
+    if s.synchronous_collections > 0 || o.tell_all {
         rows.push(("synchronous", format!("{} collections", grouped(s.synchronous_collections))));
     }
     if s.departures > 0 {
         let why = s.last_departure.unwrap_or("unknown");
-        rows.push(("left the plan", format!("{} times, the last one because: {why}", grouped(s.departures))));
+        let mut text = format!("{} times, the last one because: {why}", grouped(s.departures));
+        if o.told.departures.len() > 1 {
+            text.push_str(&format!(" (told: {})", listed(&o.told.departures)));
+        }
+        rows.push(("left the plan", text));
+    } else if o.tell_all {
+        rows.push(("left the plan", "never".into()));
     }
-    if s.failed_allocations > 0 {
-        rows.push(("waits for memory", grouped(s.failed_allocations)));
+    if let Some(enough) = o.told.enough_heap_bytes {
+        rows.push(("enough heap", format!("{}, by what was measured then", bytes(enough))));
+    }
+    if s.failed_allocations > 0 || o.tell_all {
+        let fail = o.config.exhaustion == Exhaustion::Fail;
+        let name = if fail { "failed" } else { "waits for memory" };
+        let lost = if s.out_of_memory > 0 && !fail {
+            format!(", {} of them in vain", grouped(s.out_of_memory))
+        } else {
+            String::new()
+        };
+        rows.push((name, format!("{} allocations{lost}", grouped(s.failed_allocations))));
+    }
+    if o.told.headroom_low > 0 {
+        rows.push(("headroom low", format!("{} times", grouped(o.told.headroom_low))));
+    }
+    if o.told.low_memory > 0 {
+        let last = o.told.low_memory_last.as_deref().unwrap_or("unknown");
+        rows.push(("low memory", format!("{} times, last: {last}", grouped(o.told.low_memory))));
+    }
+    let f = &s.finalizers;
+    let trouble = counted(&[
+        (f.panicked, "finalizers panicked"),
+        (f.stuck, "stuck"),
+        (s.reaper_panics, "destructors panicked"),
+        (s.listener_panics, "listeners panicked"),
+    ]);
+    if !trouble.is_empty() {
+        rows.push(("program's code", trouble));
     }
     if s.lost_events > 0 {
         rows.push(("events lost", format!("{} (raise --event-ring)", grouped(s.lost_events))));

@@ -125,9 +125,10 @@ own_element! {
         window_ns: u64 = ms "windowMs",
         /// The target.
         target_ppm: u32 = ppm "targetPercent",
-        /// What the mutators had in the worst window.
+        /// What is left to the mutators of each window from then on, by the new plan.
         achieved_ppm: u32 = ppm "achievedPercent",
-        /// The heap that would have been enough by the contract: `(1 + f)(m + 2A)` with the three below.
+        /// The heap that would have been enough by the contract: `(1 + f)(m + 2A)` with the three below (more where cycles start late
+        /// by a static trigger).
         enough_heap_bytes: Option<u64> = opt_count "enoughHeapBytes",
         /// Live data *m*.
         live_bytes: Option<u64> = opt_count "liveBytes",

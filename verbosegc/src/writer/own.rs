@@ -46,20 +46,27 @@ impl<W: io::Write> LogWriter<W> {
         self.own(ns, Thread::ELEMENT, |x| facts.put(x))
     }
 
-    /// Minimum mutator utilization over one window length; call it for 1, 10 and 100 ms.
+    /// Minimum mutator utilization over one window length, after the heartbeat that is under way; call it for 1, 10 and
+    /// 100 ms.
     ///
     /// # Errors
     /// Those of the output.
     pub fn mmu(&mut self, ns: u64, facts: &Mmu) -> io::Result<()> {
-        self.own(ns, Mmu::ELEMENT, |x| facts.put(x))
+        self.begin();
+        self.flush_pending();
+        self.own_in(ns, Mmu::ELEMENT, |x| facts.put(x));
+        self.send()
     }
 
-    /// Totals of the run.
+    /// Totals of the run, after the heartbeat that is under way.
     ///
     /// # Errors
     /// Those of the output.
     pub fn summary(&mut self, ns: u64, facts: &Summary) -> io::Result<()> {
-        self.own(ns, Summary::ELEMENT, |x| facts.put(x))
+        self.begin();
+        self.flush_pending();
+        self.own_in(ns, Summary::ELEMENT, |x| facts.put(x));
+        self.send()
     }
 
     /// Anything else worth saying.
