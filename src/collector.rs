@@ -425,8 +425,6 @@ impl Collector {
         if self.verify {
             crate::verify::at_termination(s, stopped, &mut self.violations);
         }
-        // Keys that still wait are dead: no look-up is to find them in the next cycle.
-        self.pending = Pending::default();
         s.phase.switch(Phase::Phantom);
         let lens = [s.longs.len(), s.ephemerons.len(), s.deaths.len(), s.finalizers.len()];
         self.work = Work::Burying(Tables::new(lens));

@@ -22,7 +22,7 @@ impl Finalize for Counted {
         // What it refers to is complete, finalized or not.
         let next = object.next.load(m).expect("every object has a next one");
         assert_eq!(next.index + 1, object.index.max(1));
-        if object.index % 64 == 0 {
+        if object.index.is_multiple_of(64) {
             m.safepoint();
         }
     }
@@ -116,7 +116,7 @@ impl Finalize for Node {
     fn finalize(this: Root<Self>, m: &mut Mutator<'_>) {
         let object = this.get(m);
         check(m, &object, object.id);
-        if object.id % 3 == 0 {
+        if object.id.is_multiple_of(3) {
             let mut back = BACK.lock().unwrap();
             back.push(Global::new(m, object));
             if back.len() > 100 {
@@ -126,7 +126,7 @@ impl Finalize for Node {
         m.safepoint();
         let object = this.get(m);
         check(m, &object, object.id);
-        if object.id % 5 == 0 && !LAST.load(Relaxed) {
+        if object.id.is_multiple_of(5) && !LAST.load(Relaxed) {
             m.register_finalizer(object);
         }
     }

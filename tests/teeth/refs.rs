@@ -252,8 +252,7 @@ fn program<P: Tag>(seed: u64, fault: Option<Fault>) -> [usize; 6] {
         }
     });
     end(&stage);
-    let met = stage.world().model.met;
-    met
+    stage.world().model.met
 }
 
 /// A whole cycle, or the rest of one, and what it leads to.

@@ -253,7 +253,7 @@ fn ask_longs<'m, P: Tag>(m: &'m Mutator<'_>, w: &mut World<P>, locals: &mut Vec<
     for (e, (known, value)) in w.ephemerons.iter().zip(&mut w.model.ephemerons) {
         if (known.id, known.born) == (id, born) {
             // In either order: each by itself sees to what it yields.
-            let (k, v) = if i % 2 == 0 {
+            let (k, v) = if i.is_multiple_of(2) {
                 let v = e.value(m);
                 (e.key(m), v)
             } else {
