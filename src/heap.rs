@@ -267,7 +267,7 @@ impl Heap {
     /// [`Mutator::drain_finalizers`]). (.NET: `GC.WaitForPendingFinalizers`.)
     ///
     /// # Errors
-    /// [`DrainError`] when the limit is over.
+    /// [`DrainError`](crate::DrainError) when the limit is over.
     pub fn drain_finalizers(&self, limit: std::time::Duration) -> Result<(), crate::DrainError> {
         let s = &self.owner.shared;
         crate::finalize::drain(s, s.deadline_in(limit))
