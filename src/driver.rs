@@ -353,7 +353,7 @@ impl Driver {
 
     fn tell_failed(&mut self, now: u64) {
         // Relaxed, both: counters for reports.
-        let failed = self.shared.failed_allocations.load(Relaxed) + self.shared.out_of_memory.load(Relaxed);
+        let failed = self.shared.failed_allocations.load(Relaxed);
         let before = std::mem::replace(&mut self.failed_seen, failed);
         if failed != before {
             self.failed_told_ns = Some(now);

@@ -235,9 +235,11 @@ impl<'h> Mutator<'h> {
 
     /// A safepoint: the collector may run a quantum and take this thread's roots. No `Gc` can be alive here.
     ///
-    /// If an allocation of this mutator failed since the last safepoint, waits here for memory: until some is
-    /// free, a whole cycle has passed, or the configured `memory-wait` is over; so that the usual answer to an
-    /// [`AllocError`] is a safepoint and another try. Cost otherwise: a poll, two loads and a branch.
+    /// If an allocation of this mutator failed since the last safepoint, waits here for memory, at most `memory-wait`:
+    /// for the cycle that is under way, then for a whole one, then for one that clears all soft references, and if the
+    /// callback of [`HeapBuilder::before_failure`](crate::HeapBuilder::before_failure) says so for one more (with a
+    /// `memory-wait` of its own). So the usual answer to an [`AllocError`] is a safepoint and another try. Cost otherwise:
+    /// a poll, two loads and a branch.
     ///
     /// A cycle cannot end before every mutator has come by a safepoint, so come by one often (at least some times
     /// per second): the event `safepoint overdue` names a thread that does not.
@@ -251,9 +253,9 @@ impl<'h> Mutator<'h> {
         // Relaxed: written by this thread.
         if self.record().starved.load(Relaxed) {
             let failed = self.with_local(|l| l.failed.take());
-            let (cells, bytes) = failed.map_or((None, 1), |(cursor, bytes)| (Some(cursor), bytes));
+            let want = failed.unwrap_or(Want { bytes: 1, regions: 1, cells: None });
             // The outcome is for the next allocation to find out.
-            let _ = self.wait_for_memory(Want { bytes, regions: 1, cells });
+            let _ = self.wait_for_memory(want);
         }
     }
 
@@ -291,7 +293,8 @@ impl<'h> Mutator<'h> {
             return Ok(());
         }
         if !s.may_wait(r) {
-            return Err(self.out_of_memory(want.bytes));
+            // Nobody has waited.
+            return Err(AllocError::exhausted(s, want.bytes));
         }
         // Relaxed: for reports.
         s.failed_bytes.store(want.bytes, Relaxed);
@@ -500,7 +503,8 @@ impl<'h> Mutator<'h> {
     #[cold]
     fn allocation_failed(&self, cursor: CursorIndex, bytes: usize) -> AllocError {
         let (s, r) = (self.shared(), self.record());
-        self.with_local(|l| l.failed = Some((cursor, bytes as u64)));
+        let want = Want { bytes: bytes as u64, regions: 1, cells: Some(cursor) };
+        self.with_local(|l| l.failed = Some(want));
         // Relaxed: a note to this thread's own next safepoint; a counter.
         r.starved.store(true, Relaxed);
         s.failed_allocations.fetch_add(1, Relaxed);
@@ -567,7 +571,12 @@ impl<'h> Mutator<'h> {
         for k in 0..shape.full_leaves {
             self.poll();
             // SAFETY: `cell` is a spine under construction whose leaves before `k` are in place.
-            unsafe { self.put_leaf(cell, k)? };
+            if let Err(e) = unsafe { self.put_leaf(cell, k) } {
+                // One more leaf would not do: the next try begins with the first.
+                let bytes = (leaves * LEAF_BYTES) as u64;
+                self.with_local(|l| l.failed = Some(Want { bytes, regions: 1, cells: None }));
+                return Err(e);
+            }
             for i in k * shape.per_leaf..(k + 1) * shape.per_leaf {
                 // SAFETY: leaf `k` is in place.
                 fill(self, unsafe { place_of::<E>(cell, i) }, i);

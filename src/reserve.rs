@@ -13,6 +13,7 @@ use crate::trace::{CellOf, Init, Trace};
 use metronome_arraylet::{ArrayShape, LEAF_BYTES, REGION_BYTES, promise};
 use std::cell::Cell;
 use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Memory set aside, and the mutator that may use it. Dropping it gives back what is left.
 ///
@@ -78,10 +79,15 @@ impl<'h> Mutator<'h> {
         let promised = |m: &Self| m.with_local(|l| l.cursors.promise(&m.shared().space, regions));
         if !promised(self) {
             while self.shared().space.free_regions() < regions && self.shared().grow_on_demand() {}
-            self.wait_for_memory(Want { bytes, regions, cells: None })?;
-            if !promised(self) {
-                // Another thread was faster.
-                return Err(self.out_of_memory(bytes));
+            let waited = self.wait_for_memory(Want { bytes, regions, cells: None });
+            // There may be enough, and another thread faster.
+            if let Err(e) = waited.and_then(|()| match promised(self) {
+                true => Ok(()),
+                false => Err(self.out_of_memory(bytes)),
+            }) {
+                // Relaxed: a counter.
+                self.shared().failed_allocations.fetch_add(1, Relaxed);
+                return Err(e);
             }
         }
         Ok(Reserved { mutator: self, left: Cell::new(bytes) })

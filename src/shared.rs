@@ -27,7 +27,6 @@ use crate::table::Table;
 use crate::weak::{SoftNotes, Stamp};
 use crossbeam_utils::CachePadded;
 use metronome_alarm::Clock;
-use metronome_arraylet::cursor::CursorIndex;
 use metronome_arraylet::{Colour, Cursors, Space};
 use metronome_barrier::{BarrierFlags, Log, LogPool, Phase};
 use metronome_verbosegc::model;
@@ -95,8 +94,8 @@ pub(crate) enum MutatorState {
 pub(crate) struct Local {
     pub(crate) cursors: Cursors,
     pub(crate) log: Log,
-    /// What the last failed allocation wanted: cells of which cursor, and how large.
-    pub(crate) failed: Option<(CursorIndex, u64)>,
+    /// What the last failed allocation wanted.
+    pub(crate) failed: Option<crate::mutator::Want>,
 }
 
 /// One thread's attachment to one heap. Records are never freed before their heap: they are reused.
