@@ -303,12 +303,6 @@ impl Heap {
         &self.owner.shared.config
     }
 
-    /// What the heap's threads share, for tests.
-    #[cfg(feature = "hooks")]
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.owner.shared
-    }
-
     /// A cheap look at the present, for progress displays: phase, bytes in use, cycles.
     #[must_use]
     pub fn glance(&self) -> Glance {

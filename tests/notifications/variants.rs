@@ -116,7 +116,7 @@ fn memory_that_runs_out() {
     let stats = heap.stats();
     assert_eq!(stats.out_of_memory, before.out_of_memory + 1);
     let counted = || {
-        let count = |n| if let Notification::AllocationFailed { count } = n { count } else { 0 };
+        let count = |n| if let Notification::AllocationFailed { count, .. } = n { count } else { 0 };
         heard.all().into_iter().map(count).sum::<u64>()
     };
     eventually("all failures are told", || counted() == stats.failed_allocations + stats.out_of_memory);
