@@ -10,40 +10,21 @@
 //! can be alive there, so the thread's roots are exactly its handles. There is no pause point between a look at
 //! the phase and the store that depends on it.
 
-use crate::array::{ElementOf, GcArray, leaf_entry, place_of, shape_of, write_spine};
-use crate::error::{AllocError, EnterError, Remedy, Shortage};
-use crate::gc::{Gc, Slot};
+mod arrays;
+mod wait;
+
+use crate::error::{AllocError, EnterError};
+use crate::gc::Gc;
 use crate::hooks::fault;
 use crate::shared::{Local, MutatorState, Record, Shared};
 use crate::sync::futex_wait;
-use crate::trace::{CellOf, Init, RawRef, Trace, TypeInfo};
+use crate::trace::{CellOf, Init, RawRef, TypeInfo};
 use metronome_arraylet::cursor::CursorIndex;
-use metronome_arraylet::{ArrayShape, Class, LEAF_BYTES, LEAF_CLASS};
 use metronome_barrier::Phase;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-
-/// What a mutator waits for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Want {
-    /// Bytes that it could not have, for reports.
-    pub(crate) bytes: u64,
-    /// Free regions that it needs, or
-    pub(crate) regions: u32,
-    /// cells of this cursor, which a cycle may free without freeing a region.
-    pub(crate) cells: Option<CursorIndex>,
-}
-
-impl Want {
-    /// Whether there is enough now: a hint, others take memory too.
-    fn is_there(&self, s: &Shared) -> bool {
-        match self.cells {
-            Some(cursor) => s.space.has_cells(cursor),
-            None => s.space.free_bytes() >= self.bytes && s.space.free_regions() >= self.regions,
-        }
-    }
-}
+pub(crate) use wait::Want;
 
 /// Access to a heap by one thread, inside [`Heap::enter`](crate::Heap::enter).
 ///
@@ -283,104 +264,6 @@ impl<'h> Mutator<'h> {
         out
     }
 
-    /// Waits at a safepoint until there is what is wanted, or the collector has done all it can.
-    #[cold]
-    pub(crate) fn wait_for_memory(&mut self, want: Want) -> Result<(), AllocError> {
-        let (s, r) = (self.shared(), self.record());
-        // Relaxed: written by this thread only.
-        r.starved.store(false, Relaxed);
-        if want.is_there(s) {
-            return Ok(());
-        }
-        if !s.may_wait(r) {
-            // Nobody has waited.
-            return Err(AllocError::exhausted(s, want.bytes));
-        }
-        // Relaxed: for reports.
-        s.failed_bytes.store(want.bytes, Relaxed);
-        let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
-        self.stop_running();
-        let mut out = self.climb(want, deadline);
-        self.start_running();
-        if out.is_err()
-            && let Some(ask) = s.before_failure.get().cloned()
-        {
-            // The program's code: outside the heap, and once.
-            let shortage = Shortage { requested_bytes: want.bytes, free_bytes: s.space.free_bytes() };
-            let again = self.blocking(|| ask(&shortage)) == Remedy::Retry;
-            let s = self.shared();
-            self.stop_running();
-            if again {
-                let deadline = s.clock.now().saturating_add(s.config.memory_wait_ns);
-                out = self.wait_through(s.request_cycle(), deadline, want);
-            }
-            self.start_running();
-        }
-        out.map_err(|()| self.out_of_memory(want.bytes))
-    }
-
-    /// The ladder: the cycle that is under way, a whole one, one that clears soft references. Native.
-    fn climb(&self, want: Want, deadline: u64) -> Result<(), ()> {
-        let s = self.shared();
-        // Acquire: pairs with the Release at a cycle's start and end.
-        let running = s.cycle.load(Acquire);
-        if !s.has_ended(running) && self.wait_through(running, deadline, want).is_ok() {
-            return Ok(());
-        }
-        if self.wait_through(s.request_cycle(), deadline, want).is_ok() {
-            return Ok(());
-        }
-        // Acquire: as above.
-        let before = s.cycle.load(Acquire);
-        // Acquire: pairs with the Release of the collector before such a cycle ends. The next cycle may begin before it has
-        // seen the request; then it is asked once more.
-        while s.softs.live() > 0 && s.softs_cleared.load(Acquire) <= before {
-            let last = s.request_clearing_cycle();
-            if self.wait_through(last, deadline, want).is_ok() {
-                return Ok(());
-            }
-            // Relaxed: a late look costs one limit of the wait.
-            if s.clock.now() >= deadline || s.shutdown.load(Relaxed) {
-                break;
-            }
-        }
-        Err(())
-    }
-
-    /// Waits until there is enough, until cycle `target` has ended and its dead are reaped, or until the deadline. Native.
-    fn wait_through(&self, target: u64, deadline: u64, want: Want) -> Result<(), ()> {
-        let s = self.shared();
-        // Relaxed: the collector reads it as a hint; woken below and by this count's change.
-        s.waiting_for_memory.fetch_add(1, Relaxed);
-        s.wake_collector();
-        let out = loop {
-            // Acquire: pairs with the Release in `announce_memory`.
-            let seq = s.memory_seq.load(Acquire);
-            if want.is_there(s) {
-                break Ok(());
-            }
-            // Relaxed: the shutdown wakes this thread after it is stored; a late look costs one limit.
-            let over = s.has_ended(target) && s.space.reap_is_empty();
-            if over || s.clock.now() >= deadline || s.shutdown.load(Relaxed) {
-                break Err(());
-            }
-            // A short limit, so that a wake-up that was missed costs little.
-            let limit = s.clock.now().saturating_add(10_000_000).min(deadline);
-            futex_wait(&s.memory_seq, seq, Some(limit));
-        };
-        // Relaxed: as its increment.
-        s.waiting_for_memory.fetch_sub(1, Relaxed);
-        out
-    }
-
-    #[cold]
-    pub(crate) fn out_of_memory(&self, bytes: u64) -> AllocError {
-        let s = self.shared();
-        // Relaxed: a counter.
-        s.out_of_memory.fetch_add(1, Relaxed);
-        AllocError::exhausted(s, bytes)
-    }
-
     // ---- allocation ----------------------------------------------------------------------------------------------
 
     /// Allocates an object. The fast path is a compare, an add and the writes of the object; it may pause when a
@@ -512,126 +395,4 @@ impl<'h> Mutator<'h> {
         s.wake_collector();
         AllocError::exhausted(s, bytes as u64)
     }
-
-    // ---- arrays ----------------------------------------------------------------------------------------------------
-
-    /// Allocates an array of values, element `i` from `f(i)`. Polls at every leaf (4 KiB).
-    ///
-    /// `f` may allocate and poll. If it panics, what was built is garbage and the panic goes on.
-    ///
-    /// # Errors
-    /// [`AllocError`] when the heap is full, or the array is larger than the heap.
-    pub fn alloc_array<'m, E, F>(&'m self, len: usize, mut f: F) -> Result<Gc<'m, GcArray<E>>, AllocError>
-    where
-        E: Send + Sync + 'static,
-        F: FnMut(usize) -> E,
-    {
-        self.build_array::<E>(ElementOf::<E>::VALUES, len, |_, place, i| {
-            // SAFETY: `build_array` gives the place of element `i`, in memory of this array alone.
-            unsafe { place.write(f(i)) }
-        })
-    }
-
-    /// Allocates an array of null slots. Polls at every leaf (512 slots).
-    ///
-    /// # Errors
-    /// [`AllocError`] when the heap is full, or the array is larger than the heap.
-    pub fn alloc_slots<'m, T: Trace>(&'m self, len: usize) -> Result<Gc<'m, GcArray<Slot<T>>>, AllocError> {
-        self.build_array::<Slot<T>>(ElementOf::<Slot<T>>::SLOTS, len, |_, place, _| {
-            // SAFETY: as in `alloc_array`; a null slot in a heap array.
-            unsafe { place.write(Slot::__new(None)) }
-        })
-    }
-
-    fn build_array<'m, E: 'static>(
-        &'m self,
-        info: &'static TypeInfo,
-        len: usize,
-        mut fill: impl FnMut(&Self, *mut E, usize),
-    ) -> Result<Gc<'m, GcArray<E>>, AllocError> {
-        const { ElementOf::<E>::CHECK };
-        let s = self.shared();
-        let too_large = || AllocError::too_large(s, (len as u64).saturating_mul(size_of::<E>() as u64));
-        let shape = ArrayShape::new(size_of::<E>(), align_of::<E>(), len).ok_or_else(too_large)?;
-        let leaves = shape.full_leaves + shape.index_leaves();
-        if (leaves * LEAF_BYTES) as u64 > s.space.max_bytes() {
-            return Err(too_large());
-        }
-        let class = if align_of::<E>() <= 8 {
-            Class::of_dynamic(shape.spine_bytes)
-        } else {
-            Class::of(shape.spine_bytes, align_of::<E>())
-        };
-        let class = class.ok_or_else(too_large)?;
-        let cell = self.cell(CursorIndex::new(class, false), class.size_dynamic())?.as_ptr();
-        // SAFETY: a fresh cell of the spine's class.
-        unsafe { write_spine(cell, info, &shape) };
-        // The array is reached by nobody else before it is returned, and this mutator cannot pass a safepoint
-        // meanwhile; so it may poll between leaves with some of them missing.
-        for k in 0..shape.full_leaves {
-            self.poll();
-            // SAFETY: `cell` is a spine under construction whose leaves before `k` are in place.
-            if let Err(e) = unsafe { self.put_leaf(cell, k) } {
-                // One more leaf would not do: the next try begins with the first.
-                let bytes = (leaves * LEAF_BYTES) as u64;
-                self.with_local(|l| l.failed = Some(Want { bytes, regions: 1, cells: None }));
-                return Err(e);
-            }
-            for i in k * shape.per_leaf..(k + 1) * shape.per_leaf {
-                // SAFETY: leaf `k` is in place.
-                fill(self, unsafe { place_of::<E>(cell, i) }, i);
-            }
-        }
-        let first = if shape.depth == 0 { 0 } else { shape.full_leaves * shape.per_leaf };
-        for i in first..len {
-            if i % LEAF_BYTES == LEAF_BYTES - 1 {
-                self.poll();
-            }
-            // SAFETY: the tail is part of the spine. (Zero-sized elements all lie here.)
-            fill(self, unsafe { place_of::<E>(cell, i) }, i);
-        }
-        // SAFETY: the spine is complete. It is not null.
-        Ok(unsafe { Gc::from_cell(NonNull::new_unchecked(cell)) })
-    }
-
-    /// Allocates leaf `k`, and the index leaves on the way to it that are missing.
-    ///
-    /// # Safety
-    /// `cell` is a spine under construction of this thread; leaves are put in order.
-    unsafe fn put_leaf(&self, cell: *mut u8, k: usize) -> Result<(), AllocError> {
-        // SAFETY: by this function's contract.
-        let (_, depth) = unsafe { shape_of(cell) };
-        // Index leaves first, from the top: level d has its entry in level d - 1.
-        for level in 1..depth {
-            // SAFETY: the levels above are in place (they were put by earlier rounds).
-            let entry = unsafe { leaf_entry(cell, k_of_level(k, depth, level), level, |_| {}) };
-            // SAFETY: the entry lies in the spine's table or in an index leaf, both zeroed when made.
-            if unsafe { (*entry).is_null() } {
-                let leaf = self.cell(CursorIndex::new(LEAF_CLASS, false), LEAF_BYTES)?.as_ptr();
-                // SAFETY: a fresh leaf; and as above.
-                unsafe {
-                    leaf.write_bytes(0, LEAF_BYTES);
-                    *entry = leaf;
-                }
-            }
-        }
-        let leaf = self.cell(CursorIndex::new(LEAF_CLASS, false), LEAF_BYTES)?.as_ptr();
-        // SAFETY: all index leaves on the way are in place now.
-        unsafe { *leaf_entry(cell, k, depth, |_| {}) = leaf };
-        Ok(())
-    }
-
-    fn cell(&self, cursor: CursorIndex, size: usize) -> Result<NonNull<u8>, AllocError> {
-        match self.with_local(|l| l.cursors.bump(cursor, size)) {
-            Some(c) => Ok(c),
-            None => self.refill(cursor, size),
-        }
-    }
-}
-
-/// The index, among the index leaves of `level` (1 = those that the spine's table points to), of the one that leads
-/// to leaf `k` in an array of depth `depth`.
-fn k_of_level(k: usize, depth: u8, level: u8) -> usize {
-    let fan = metronome_arraylet::array::INDEX_FAN_OUT;
-    k / fan.pow(u32::from(depth - level))
 }

@@ -12,6 +12,8 @@
 //! | `trigger_bytes`, `wants_ticks`, `next_start_ns` | the collector | the alarm | hints, Relaxed |
 //! | `memory_seq` | the collector | mutators that wait for memory | futex |
 
+mod record;
+
 use crate::config::Config;
 use crate::death::Deaths;
 use crate::ephemeron::Ephemerons;
@@ -27,12 +29,12 @@ use crate::table::Table;
 use crate::weak::{SoftNotes, Stamp};
 use crossbeam_utils::CachePadded;
 use metronome_alarm::Clock;
-use metronome_arraylet::{Colour, Cursors, Space};
-use metronome_barrier::{BarrierFlags, Log, LogPool, Phase};
+use metronome_arraylet::{Colour, Space};
+use metronome_barrier::{BarrierFlags, LogPool, Phase};
 use metronome_verbosegc::model;
-use std::cell::UnsafeCell;
+pub(crate) use record::{Local, MutatorState, Record};
 use std::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use std::sync::{Arc, Mutex};
@@ -72,102 +74,6 @@ impl PhaseCell {
         // Relaxed: published by the gate's release.
         self.phase.store(to as u8, Relaxed);
         self.barrier.store(to.barrier().0, Relaxed);
-    }
-}
-
-/// What a mutator is doing, for stragglers' names and for the collector's view of its roots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum MutatorState {
-    /// Outside `enter`, or in `blocking`: holds no `Gc`.
-    Native = 0,
-    /// Runs user code.
-    Running = 1,
-    /// Waits at a pause point: may hold `Gc`s.
-    Paused = 2,
-    /// Waits at a safepoint: holds no `Gc`.
-    AtSafepoint = 3,
-}
-
-/// What belongs to a mutator alone while it runs.
-#[derive(Debug, Default)]
-pub(crate) struct Local {
-    pub(crate) cursors: Cursors,
-    pub(crate) log: Log,
-    /// What the last failed allocation wanted.
-    pub(crate) failed: Option<crate::mutator::Want>,
-}
-
-/// One thread's attachment to one heap. Records are never freed before their heap: they are reused.
-#[derive(Debug)]
-pub(crate) struct Record {
-    pub(crate) local: UnsafeCell<Local>,
-    /// Colour epoch in which the cursors' runs were taken.
-    pub(crate) colour_epoch: AtomicU32,
-    /// Last cycle in which this mutator passed a safepoint (or was native).
-    pub(crate) passed: AtomicU64,
-    state: AtomicU8,
-    /// Between the thread's first `enter` and its end.
-    pub(crate) attached: AtomicBool,
-    /// Set when an allocation failed: the next safepoint waits for memory.
-    pub(crate) starved: AtomicBool,
-    /// In the list of mutators whose logs hold something.
-    pub(crate) log_listed: AtomicBool,
-    pub(crate) log_link: AtomicU32,
-    /// Belongs to the reaper, which must never wait for its own work.
-    pub(crate) service: AtomicBool,
-    pub(crate) roots: Table,
-    /// The attached thread, for the system.
-    pub(crate) thread_id: AtomicI32,
-    pub(crate) index: u32,
-    pub(crate) link: AtomicU32,
-    name: Mutex<Arc<str>>,
-}
-
-// SAFETY: `local` is touched by the owner while running or by the collector while stopped (INV-STOP-EXCLUSIVE);
-// everything else is atomic or locked.
-unsafe impl Sync for Record {}
-// SAFETY: a record has no thread affinity of its own.
-unsafe impl Send for Record {}
-
-impl Record {
-    fn new(index: u32) -> Record {
-        Record {
-            local: UnsafeCell::new(Local::default()),
-            colour_epoch: AtomicU32::new(0),
-            passed: AtomicU64::new(0),
-            state: AtomicU8::new(MutatorState::Native as u8),
-            attached: AtomicBool::new(true),
-            starved: AtomicBool::new(false),
-            log_listed: AtomicBool::new(false),
-            log_link: AtomicU32::new(0),
-            service: AtomicBool::new(false),
-            roots: Table::new(),
-            thread_id: AtomicI32::new(0),
-            index,
-            link: AtomicU32::new(0),
-            name: Mutex::new("".into()),
-        }
-    }
-
-    pub(crate) fn state(&self) -> MutatorState {
-        // Relaxed: exact while stopped (see the module's table), else a report.
-        match self.state.load(Relaxed) {
-            0 => MutatorState::Native,
-            1 => MutatorState::Running,
-            2 => MutatorState::Paused,
-            _ => MutatorState::AtSafepoint,
-        }
-    }
-
-    pub(crate) fn set_state(&self, s: MutatorState) {
-        // Relaxed: ordered by the gate.
-        self.state.store(s as u8, Relaxed);
-    }
-
-    /// The thread's name at attachment.
-    pub(crate) fn name(&self) -> Arc<str> {
-        Arc::clone(&self.name.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 }
 
@@ -380,101 +286,6 @@ impl Shared {
             #[cfg(any(test, feature = "hooks"))]
             hooks: crate::hooks::Hooks::default(),
         }
-    }
-
-    /// The records of all mutators that ever attached.
-    pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
-        (0..self.records_len()).filter_map(|i| self.record(i))
-    }
-
-    /// Number of records.
-    pub(crate) fn records_len(&self) -> usize {
-        // Acquire: pairs with the Release in `attach`.
-        self.records_len.load(Acquire)
-    }
-
-    /// Record `i`, if there is one.
-    pub(crate) fn record(&self, i: usize) -> Option<&Record> {
-        // Acquire: pairs with the Release in `attach`.
-        let p = self.records.get(i)?.load(Acquire);
-        // SAFETY: non-null pointers come from boxes leaked in `attach` and freed only when `self` is dropped.
-        unsafe { p.as_ref() }
-    }
-
-    /// A record for the calling thread: a used one if possible. `None` when `max_mutators` threads are attached.
-    pub(crate) fn attach(&self) -> Option<&Record> {
-        self.take_record().inspect(|r| self.own(r))
-    }
-
-    /// A record that no thread has; it counts as attached from now on.
-    pub(crate) fn take_record(&self) -> Option<&Record> {
-        match self.free_records.pop(|i| &self.record(i as usize).expect("a freed record exists").link) {
-            Some(i) => self.record(i as usize),
-            None => {
-                let _one_at_a_time = self.attach.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                // Relaxed: the lock orders attachments.
-                let i = self.records_len.load(Relaxed);
-                let cell = self.records.get(i)?;
-                // Release: pairs with the Acquire in `record` and `records_len`.
-                cell.store(Box::into_raw(Box::new(Record::new(i as u32))), Release);
-                self.records_len.store(i + 1, Release);
-                self.record(i)
-            }
-        }
-    }
-
-    /// Makes a taken record the calling thread's.
-    pub(crate) fn own(&self, record: &Record) {
-        // SAFETY: gettid has no preconditions.
-        let id = unsafe { libc::gettid() };
-        let name: Arc<str> = match std::thread::current().name() {
-            Some(n) => n.into(),
-            None => format!("thread-{id}").into(),
-        };
-        *record.name.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = name;
-        // Relaxed: only the owning thread reads it.
-        record.attached.store(true, Relaxed);
-        // Relaxed: ordered by the gate.
-        record.thread_id.store(id, Relaxed);
-    }
-
-    /// The thread of `record` has ended: reuse the record, unless handles of the thread are still about.
-    pub(crate) fn detach(&self, record: &Record) {
-        // Relaxed: read by `release_root` on the same thread.
-        record.attached.store(false, Relaxed);
-        if record.roots.live() == 0 {
-            self.free_records
-                .push(record.index, |i| &self.record(i as usize).expect("a record in use exists").link);
-        }
-    }
-
-    /// Drops a root. The thread that made it.
-    pub(crate) fn release_root(&self, record: &Record, index: u32) {
-        record.roots.release(index);
-        // Relaxed: same thread as `detach`.
-        if !record.attached.load(Relaxed) && record.roots.live() == 0 {
-            self.free_records
-                .push(record.index, |i| &self.record(i as usize).expect("a record in use exists").link);
-        }
-    }
-
-    /// Puts a mutator whose log is no longer empty into the collector's list. A running mutator.
-    pub(crate) fn list_log(&self, record: &Record) {
-        // Relaxed: set by the owner while running, cleared by the collector while stopped.
-        if !record.log_listed.load(Relaxed) {
-            record.log_listed.store(true, Relaxed);
-            self.logging
-                .push(record.index, |i| &self.record(i as usize).expect("a record in use exists").log_link);
-        }
-    }
-
-    /// Takes the next mutator out of that list. The collector, while stopped.
-    pub(crate) fn next_logging(&self) -> Option<&Record> {
-        let i = self.logging.pop(|i| &self.record(i as usize).expect("a listed record exists").log_link)?;
-        let r = self.record(i as usize)?;
-        // Relaxed: see `list_log`.
-        r.log_listed.store(false, Relaxed);
-        Some(r)
     }
 
     /// Whether this process is a fork of the one that made the heap: there is no collector then.

@@ -1,0 +1,240 @@
+//! One quantum, and the end of a cycle.
+
+use super::{BACK_OFF_MAX, Driver, PATIENCE_NS};
+use crate::collector::{Progress, Stopped};
+use crate::events::{CycleEnd, Event, Quantum};
+use crate::meter::{StepMeter, bucket};
+use crate::reason::SyncReason;
+use crate::shared::MutatorState;
+use crate::sync::futex_wake;
+use metronome_alarm::thread_cpu_ns;
+use metronome_barrier::Phase;
+use metronome_scheduler::CycleFacts;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+impl Driver {
+    /// One quantum of at most `budget_ns` (all of the cycle when `synchronous`).
+    pub(super) fn quantum(&mut self, budget_ns: u64, wakeup_ns: u64, synchronous: Option<SyncReason>) {
+        let shared = Arc::clone(&self.shared);
+        let s = &*shared;
+        // What mutators say from here on is about this stop.
+        // Relaxed: a report.
+        s.resumed_ns.store(0, Relaxed);
+        let free_before = s.space.free_bytes();
+        let start_ns = s.clock.now();
+        // A stop may use up the quantum, but not more.
+        let work_budget = budget_ns.saturating_sub(self.margin_ns);
+        let stop_budget = s.config.effective_stop_budget_ns().min(work_budget);
+        let mut boosted = self.boosted.take();
+        let running = || {
+            s.records()
+                .take(crate::boost::LOOK_AT)
+                .find(|r| r.state() == MutatorState::Running)
+                .map(|r| r.index)
+        };
+        let mut suspect = None;
+        let mut help = || {
+            suspect = running();
+            if let Some(b) = &mut boosted {
+                b.boost(s);
+            }
+        };
+        let patience = PATIENCE_NS.min(stop_budget / 2);
+        let nudge: Option<(u64, &mut dyn FnMut())> = Some((start_ns.saturating_add(patience), &mut help));
+        let stopped = Stopped::try_new(s, Some(start_ns.saturating_add(stop_budget)), self.spin, nudge);
+        if let Some(b) = &mut boosted {
+            b.restore();
+        }
+        self.boosted = boosted;
+        let stopped = match stopped {
+            Ok(stopped) => stopped,
+            Err(cancelled) => {
+                // Relaxed: a counter.
+                s.stops_cancelled.fetch_add(1, Relaxed);
+                s.announce_memory();
+                let end_ns = s.clock.now();
+                let charged = self.scheduler.record(start_ns, end_ns);
+                self.cycle.collector_ns += charged;
+                self.cycle.other_ns += charged;
+                // Relaxed: a report.
+                s.counts.collector_ns.fetch_add(charged, Relaxed);
+                // Ever longer breaks, so that a mutator that does not poll costs the others next to nothing.
+                self.cancelled += 1;
+                let pause = s.config.beat_ns << (self.cancelled - 1).min(BACK_OFF_MAX);
+                self.not_before_ns = end_ns.saturating_add(pause);
+                self.events.emit(Event::StopCancelled {
+                    ns: end_ns,
+                    waited_ns: end_ns.saturating_sub(start_ns),
+                    budget_ns: stop_budget,
+                    running: cancelled.running,
+                    // It may have arrived in the meantime; then it is the one that was late before.
+                    record: running().or(suspect).unwrap_or(u32::MAX),
+                });
+                return;
+            }
+        };
+        self.cancelled = 0;
+        let cpu_start = thread_cpu_ns();
+        let work_start = s.clock.now();
+        let deadline = start_ns.saturating_add(work_budget);
+        let phase = s.phase.get();
+        if phase == Phase::Idle {
+            self.note_clearing();
+        }
+        let mut meter = StepMeter::new(cpu_start, work_start);
+        let mut progress = Progress::More;
+        let mut spent = [0u64; 3];
+        let mut now = work_start;
+        // At least one step, so that a cycle always comes forward.
+        while progress == Progress::More {
+            let before = s.phase.get();
+            let (name, p) = self.collector.step(&stopped);
+            progress = p;
+            let after = s.clock.now();
+            meter.step(name, now, after);
+            s.step_times.record(after.saturating_sub(now), 0);
+            spent[bucket(before)] += after.saturating_sub(now);
+            now = after;
+            if now >= deadline && synchronous.is_none() {
+                break;
+            }
+        }
+        drop(stopped);
+        let end_ns = s.clock.now();
+        self.learn_margin(end_ns.saturating_sub(now));
+        let cpu_ns = thread_cpu_ns().saturating_sub(cpu_start);
+        self.scheduler.record(start_ns, end_ns);
+        let stop_ns = work_start.saturating_sub(start_ns);
+        // The CPU clock is read just outside the wall clock's stretch; a quantum is never charged more than it took.
+        let own_ns = cpu_ns.saturating_sub(meter.interrupted_ns);
+        let charged_ns = (stop_ns.min(stop_budget) + own_ns).min(end_ns.saturating_sub(start_ns));
+        self.cycle.quanta += 1;
+        self.cycle.cpu_ns += cpu_ns;
+        self.cycle.collector_ns += charged_ns;
+        // What the system took is left out of the rates that pacing learns.
+        let work_ns = end_ns.saturating_sub(work_start).max(1);
+        let cpu_share =
+            |ns: u64| (u128::from(ns) * u128::from(cpu_ns.min(work_ns)) / u128::from(work_ns)) as u64;
+        self.cycle.mark_ns += cpu_share(spent[0]);
+        self.cycle.sweep_ns += cpu_share(spent[1]);
+        self.cycle.other_ns += cpu_share(spent[2]) + stop_ns.min(stop_budget);
+        let counts = self.collector.counts;
+        let references = counts.references.since(self.cycle.references_reported);
+        self.cycle.references_reported = counts.references;
+        let free_bytes = s.space.free_bytes();
+        // A synchronous quantum that had to let a mutator run to its safepoint is an ordinary one.
+        let synchronous = synchronous.filter(|_| progress == Progress::Done);
+        // Relaxed: reports.
+        s.counts.quanta.fetch_add(1, Relaxed);
+        s.counts.collector_ns.fetch_add(charged_ns, Relaxed);
+        self.held = Some(Quantum {
+            start_ns,
+            end_ns,
+            stop_ns,
+            wakeup_ns,
+            planned_ns: budget_ns,
+            cpu_ns,
+            work_ns,
+            charged_ns,
+            resumed_ns: 0,
+            phase: if phase == Phase::Idle { Phase::Snapshot } else { phase },
+            steps: meter.steps,
+            interrupted: meter.interrupted,
+            interrupted_ns: meter.interrupted_ns,
+            longest_step: meter.longest,
+            longest_step_ns: meter.longest_ns,
+            free_bytes,
+            references,
+            soft_age: self.collector.soft_age,
+            synchronous: synchronous.is_some(),
+        });
+        if let Some(reason) = synchronous {
+            // Relaxed: a report.
+            s.counts.synchronous.fetch_add(1, Relaxed);
+            self.held_after[0] = Some(Event::Synchronous {
+                start_ns,
+                end_ns,
+                stop_ns,
+                cpu_ns,
+                free_before,
+                free_after: free_bytes,
+                references,
+                soft_age: self.collector.soft_age,
+                reason,
+                // Relaxed: a report.
+                requested_bytes: s.failed_bytes.load(Relaxed),
+            });
+        }
+        match progress {
+            Progress::More => {}
+            Progress::Blocked { record } => self.blocked = Some((record, end_ns, false)),
+            Progress::Done => self.end_cycle(end_ns),
+        }
+        self.check_violations();
+        s.announce_memory();
+        if references.finalizers_enqueued + references.deaths_noted > 0 {
+            s.finalizers.wake();
+        }
+        if !s.space.reap_is_empty() {
+            // Release: pairs with the Acquire of the reaper's wait.
+            s.reap_seq.fetch_add(1, Release);
+            futex_wake(&s.reap_seq, 1);
+        }
+    }
+
+    pub(super) fn end_cycle(&mut self, now: u64) {
+        let shared = Arc::clone(&self.shared);
+        let s = &*shared;
+        let c = self.cycle;
+        let counts = self.collector.counts;
+        let allocated = s.space.allocated_bytes().saturating_sub(c.start_allocated);
+        let elapsed_ns = now.saturating_sub(c.start_ns);
+        self.pacer.cycle_finished(CycleFacts {
+            mark_ns: c.mark_ns,
+            sweep_ns: c.sweep_ns,
+            other_ns: c.other_ns,
+            elapsed_ns,
+            allocated_bytes: allocated,
+            // Objects allocated black during the cycle are counted as live by the sweep, but were not marked.
+            live_bytes: counts.live_bytes.saturating_sub(allocated),
+            heap_bytes_swept: counts.regions_swept << 16,
+            used_at_start: c.used_at_start,
+        });
+        // What was predicted when the cycle began; samples have changed the prediction since.
+        let predicted = self.pacer.last_cycle().and_then(|report| report.predicted);
+        self.cycle.open = false;
+        self.grow_to_contract();
+        self.publish_trigger();
+        self.free_at_end = s.space.free_bytes();
+        // Relaxed, here and below: reports, hints.
+        self.external_at_end = s.external.load(Relaxed);
+        s.allocated_at_end.store(s.space.allocated_bytes(), Relaxed);
+        s.counts.live_bytes.store(counts.live_bytes, Relaxed);
+        s.last_cycle_ns.store(now, Relaxed);
+        self.last_collector_ns = c.collector_ns;
+        self.held_after[1] = Some(Event::CycleEnd(CycleEnd {
+            ns: now,
+            free_bytes: s.space.free_bytes(),
+            quanta: c.quanta,
+            collector_ns: c.collector_ns,
+            cpu_ns: c.cpu_ns,
+            elapsed_ns,
+            allocated_bytes: allocated,
+            predicted_collector_ns: predicted.map(|p| p.collector_ns),
+            predicted_allocated_bytes: predicted.map(|p| p.allocation_bytes),
+            counts,
+        }));
+    }
+
+    /// A violation means that the heap cannot be trusted: the process ends.
+    pub(super) fn check_violations(&mut self) {
+        if self.collector.violations.is_empty() {
+            return;
+        }
+        for v in &self.collector.violations {
+            eprintln!("metronome: the heap verifier found: {v}");
+        }
+        std::process::abort();
+    }
+}
