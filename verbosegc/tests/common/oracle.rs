@@ -307,8 +307,15 @@ impl Oracle {
                 let (name, refused) = (clean(&f.name), f.refused.as_deref().map(clean));
                 self.own(*ns, Event::Thread(Thread { name, refused, ..f.clone() }));
             }
-            Fact::Mmu(ns, f) => self.own(*ns, Event::Mmu(f.clone())),
-            Fact::Summary(ns, f) => self.own(*ns, Event::Summary(f.clone())),
+            // Both speak of all quanta so far.
+            Fact::Mmu(ns, f) => {
+                self.heartbeat();
+                self.own(*ns, Event::Mmu(f.clone()));
+            }
+            Fact::Summary(ns, f) => {
+                self.heartbeat();
+                self.own(*ns, Event::Summary(f.clone()));
+            }
             Fact::Note(ns, f) => self.own(*ns, Event::Note(Note { text: clean(&f.text) })),
         }
     }
