@@ -150,6 +150,8 @@ pub enum EnterError {
     Forked,
     /// The thread is ending: its thread-local state is gone.
     ThreadEnding,
+    /// The thread runs the drop glue of an object of this heap.
+    DropGlue,
     /// The thread is a no-heap one, which no quantum may delay: no heap lets it in.
     NoHeapThread,
 }
@@ -168,6 +170,9 @@ impl fmt::Display for EnterError {
                 f.write_str("a forked child must not use its parent's heap: make a heap of its own, or exec")
             }
             EnterError::ThreadEnding => f.write_str("the thread is ending: enter the heap before its destructors run"),
+            EnterError::DropGlue => f.write_str(
+                "drop glue must not enter the heap of its object: use Finalize, which runs on a mutator, or leave it to another thread",
+            ),
             EnterError::NoHeapThread => f.write_str(
                 "a no-heap thread must not enter a heap: send what is to be done there to a heap thread, by a WaitFreeWriteQueue",
             ),

@@ -88,6 +88,11 @@ pub enum Notification {
         /// How many, since this was last told.
         count: u64,
     },
+    /// Drop glue panicked.
+    DropPanicked {
+        /// How often, since this was last told.
+        count: u64,
+    },
     /// The system is low on memory.
     LowMemory {
         /// Where that was seen, and the figures.
@@ -160,6 +165,7 @@ impl Notification {
             Notification::FinalizerPanicked { count } => {
                 tell!(warn, count, "finalizers or callbacks panicked")
             }
+            Notification::DropPanicked { count } => tell!(warn, count, "drop glue panicked"),
             Notification::LowMemory { text } => tell!(warn, %text, "the system is low on memory"),
             Notification::Resized { from_bytes, to_bytes, returned_bytes, reason } => {
                 tell!(info, from_bytes, to_bytes, returned_bytes, reason, "heap resized");

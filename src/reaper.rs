@@ -6,8 +6,8 @@
 //!
 //! # Who may touch what
 //! The reaper is a mutator for the short stretches in which it reads and frees bits, so that no quantum runs
-//! meanwhile; while it runs drop glue (foreign code) it is native. Drop glue may do anything: enter this heap or
-//! another, drop handles, block, panic.
+//! meanwhile; while it runs drop glue (foreign code) it is native. Drop glue may do anything (enter another heap, drop
+//! handles, block, panic) but enter this heap, which refuses it: the reaper must never wait for what only it can free.
 
 use crate::mutator::Mutator;
 use crate::shared::Shared;
@@ -98,7 +98,8 @@ pub(crate) unsafe fn drop_object(shared: &Shared, cell: *mut u8) {
     unsafe { crate::header::clear(cell) };
     if let Some(glue) = info.drop {
         // SAFETY: the header said that the cell holds a value of this type; it is dropped only here.
-        if let Err(value) = catch_unwind(AssertUnwindSafe(|| unsafe { glue(cell) })) {
+        let run = || crate::thread::while_dropping(shared, || unsafe { glue(cell) });
+        if let Err(value) = catch_unwind(AssertUnwindSafe(run)) {
             // Relaxed: a counter. The panic's message has been printed by the panic hook.
             shared.reaper_panics.fetch_add(1, Relaxed);
             // What was thrown may have a destructor that panics too: leaking it keeps the reaper alive.

@@ -27,10 +27,25 @@ impl Drop for Attachment {
 }
 
 thread_local! {
+    /// The heap whose drop glue this thread runs; 0 is none.
+    static DROPPING: Cell<u64> = const { Cell::new(0) };
     static SERVICE: Cell<bool> = const { Cell::new(false) };
     static NO_HEAP: Cell<bool> = const { Cell::new(false) };
     static CURRENT: Cell<Option<NonNull<Record>>> = const { Cell::new(None) };
     static ATTACHMENTS: RefCell<Vec<Attachment>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs drop glue of an object of `shared`, which keeps this thread out of that heap meanwhile: the reaper must never wait
+/// for memory that it alone can free.
+pub(crate) fn while_dropping<R>(shared: &Shared, f: impl FnOnce() -> R) -> R {
+    struct Back(u64);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            DROPPING.set(self.0);
+        }
+    }
+    let _back = Back(DROPPING.replace(shared.id));
+    f()
 }
 
 /// Marks this thread as one of a heap's own (reaper, writer): it never waits for another one to end.
@@ -96,6 +111,9 @@ pub(crate) fn is_no_heap() -> bool {
 pub(crate) fn enter(shared: &Arc<Shared>) -> Result<NonNull<Record>, EnterError> {
     if is_no_heap() {
         return Err(EnterError::NoHeapThread);
+    }
+    if DROPPING.get() == shared.id {
+        return Err(EnterError::DropGlue);
     }
     if crate::fork::generation() != shared.fork_generation {
         return Err(EnterError::Forked);

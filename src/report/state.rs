@@ -11,6 +11,7 @@ use metronome_barrier::Phase;
 use metronome_scheduler::MmuTracker;
 use metronome_verbosegc::model::{self, QuantumPhase};
 use metronome_verbosegc::writer::{LogWriter, QuantumFacts, WorkFacts};
+use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) struct Trackers {
     pub(super) charged: MmuTracker,
@@ -24,6 +25,7 @@ pub(super) struct Watch {
     /// When the finalizer that was told as stuck began.
     pub(super) stuck_told: u64,
     pub(super) panicked_told: u64,
+    pub(super) drops_told: u64,
 }
 
 pub(super) struct State {
@@ -152,7 +154,7 @@ impl State {
         }
     }
 
-    /// Looks at the finalizer thread: a backlog, a finalizer that does not end, panics.
+    /// Looks at the reaper and the finalizer thread: a backlog, a finalizer that does not end, panics.
     pub(super) fn watch_finalizers(&mut self, s: &Shared, now: u64) {
         let counts = s.finalizers.counts(s);
         let limit = s.config.finalizer_backlog;
@@ -169,6 +171,14 @@ impl State {
         if panicked > 0 {
             self.notice(Notification::FinalizerPanicked { count: panicked });
             let text = format!("{panicked} finalizers or callbacks panicked ({} in all)", counts.panicked);
+            self.write(|log| log.note(now, &model::Note { text }));
+        }
+        // Relaxed: a counter.
+        let drops = s.reaper_panics.load(Relaxed);
+        let more = drops - std::mem::replace(&mut self.watch.drops_told, drops);
+        if more > 0 {
+            self.notice(Notification::DropPanicked { count: more });
+            let text = format!("drop glue panicked {more} times ({drops} in all)");
             self.write(|log| log.note(now, &model::Note { text }));
         }
         let Some(limit) = s.config.finalizer_watchdog_ns else { return };

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use crate::heaps::Counted;
-use metronome_gc::{Global, Heap, Payload, Slot, Trace, Weak};
+use metronome_gc::{EnterError, Global, Heap, Payload, Slot, Trace, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
@@ -38,20 +38,29 @@ impl Count {
 }
 
 #[test]
-fn enters_its_heap_and_allocates() {
-    let heap = heap(8);
+fn is_refused_by_its_heap_and_let_in_by_others() {
+    let (heap, other) = (heap(8), crate::common::heap(8));
     let count = Count::default();
     heap.enter(|m| {
         for _ in 0..20 {
-            let (h, count) = (heap.clone(), count.clone());
+            let (h, o, count) = (heap.clone(), other.clone(), count.clone());
             m.alloc(on_drop(move || {
-                h.enter(|m| {
+                assert_eq!(h.try_enter(|_| ()), Err(EnterError::DropGlue));
+                o.enter(|m| {
                     check_list(m, list(m, 100), 100);
                     m.safepoint();
-                    // Dead objects with drop glue from drop glue: found by a later cycle.
-                    let inner = count.clone();
-                    m.alloc(on_drop(move || inner.one())).unwrap();
+                    // Dead objects with drop glue from drop glue.
+                    let (inner, h) = (count.clone(), h.clone());
+                    m.alloc(on_drop(move || {
+                        // Of another heap, it may.
+                        h.enter(|m| check_list(m, list(m, 10), 10));
+                        inner.one();
+                    }))
+                    .unwrap();
                 });
+                // From a thread of its own as well.
+                let h = h.clone();
+                std::thread::spawn(move || h.enter(|m| check_list(m, list(m, 10), 10))).join().unwrap();
                 count.one();
             }))
             .unwrap();
@@ -60,10 +69,12 @@ fn enters_its_heap_and_allocates() {
     collect_twice(&heap);
     eventually("the first round", || count.0.load(Relaxed) >= 20);
     eventually("the second round", || {
-        collect_twice(&heap);
+        collect_twice(&other);
         count.0.load(Relaxed) >= 40
     });
     count.wait_for(40);
+    assert_eq!((heap.stats().reaper_panics, other.stats().reaper_panics), (0, 0));
+    collect_twice(&heap);
     // `reaped` and the cells come after the drop glue.
     eventually("the heap is empty", || heap.glance().used_bytes == 0);
 }
@@ -75,7 +86,7 @@ fn collects_its_heap() {
     heap.enter(|m| {
         let (h, count) = (heap.clone(), count.clone());
         m.alloc(on_drop(move || {
-            h.enter(|m| m.collect(metronome_gc::Collect::Cycle)).unwrap();
+            h.collect(metronome_gc::Collect::Cycle).unwrap();
             h.request_cycle();
             count.one();
         }))
@@ -91,10 +102,10 @@ fn finds_itself_gone() {
     let count = Count::default();
     let me: Arc<OnceLock<Weak<Payload<OnDrop>>>> = Arc::default();
     heap.enter(|m| {
-        let (h, count, mine) = (heap.clone(), count.clone(), Arc::clone(&me));
+        let (count, mine) = (count.clone(), Arc::clone(&me));
         let object = m
             .alloc(on_drop(move || {
-                h.enter(|m| assert!(mine.get().unwrap().upgrade(m).is_none()));
+                assert!(mine.get().unwrap().is_cleared());
                 count.one();
             }))
             .unwrap();
@@ -162,7 +173,7 @@ fn drops_the_last_clone_of_its_own_heap() {
         let handle = heap.enter(|m| {
             m.alloc(on_drop(move || {
                 eventually("the owner is gone", || outer.0.load(Relaxed) == 1);
-                own.enter(|m| discard(list(m, 10)));
+                assert!(own.try_enter(|_| ()).is_err());
                 drop(own);
                 outer.one();
             }))

@@ -145,12 +145,20 @@ fn drop_glue_asks_for_the_dead() {
     impl Drop for Asks {
         fn drop(&mut self) {
             let refs = self.1.lock().unwrap().take().unwrap();
-            self.0.enter(|m| {
-                assert!(refs.0.upgrade(m).is_none() && refs.1.upgrade(m).is_none());
-                assert!(refs.2.key(m).is_none() && refs.2.value(m).is_none() && refs.3.upgrade(m).is_none());
-                // What it makes here is an object like any other.
-                m.register_finalizer(list(m, 5));
-            });
+            let heap = self.0.clone();
+            // Its own thread may not enter the heap; another one may.
+            let ask = move || {
+                heap.enter(|m| {
+                    assert!(refs.0.upgrade(m).is_none() && refs.1.upgrade(m).is_none());
+                    assert!(
+                        refs.2.key(m).is_none() && refs.2.value(m).is_none() && refs.3.upgrade(m).is_none()
+                    );
+                    // What it makes here is an object like any other.
+                    m.register_finalizer(list(m, 5));
+                });
+                refs
+            };
+            let refs = std::thread::spawn(ask).join().unwrap();
             assert!(refs.0.is_cleared() && refs.1.is_cleared() && refs.2.is_cleared());
             self.2.fetch_add(1, Relaxed);
         }
