@@ -104,6 +104,11 @@ fn raise(thread: i32, priority: i32) -> Option<Saved> {
 fn restore(s: &Saved) {
     // SAFETY: as in `raise`.
     unsafe {
+        // A thread that has set its own policy meanwhile keeps it.
+        let now = libc::syscall(libc::SYS_sched_getscheduler, s.thread) as i32;
+        if now != libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK {
+            return;
+        }
         if libc::syscall(libc::SYS_sched_setscheduler, s.thread, s.policy, &raw const s.param) != 0 {
             // Without CAP_SYS_NICE the reset flag cannot be taken back; it does no harm to an ordinary thread.
             let policy = s.policy | libc::SCHED_RESET_ON_FORK;

@@ -30,6 +30,7 @@ use crate::shared::{MutatorState, Record, Shared};
 use crate::stats::ReferenceCounts;
 use metronome_arraylet::RegionId;
 use metronome_barrier::Phase;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -204,6 +205,7 @@ pub(crate) struct Collector {
     shared: Arc<Shared>,
     queue: MarkQueue,
     pending: Pending,
+    secret: u64,
     work: Work,
     /// Cycles that an unused soft reference is kept; set by the driver before each cycle.
     pub(crate) soft_age: u64,
@@ -219,6 +221,7 @@ impl Collector {
             shared,
             queue: MarkQueue::new(queue_entries),
             pending: Pending::default(),
+            secret: RandomState::new().hash_one(0),
             work: Work::Idle,
             soft_age: u64::MAX,
             counts: CycleCounts::default(),
@@ -348,7 +351,9 @@ impl Collector {
         }
         // Late, so that few keys are not marked yet.
         if !std::mem::replace(&mut m.ephemerons_begun, true) {
-            self.pending.begin(&s.ephemerons);
+            // Another one for each cycle: Weyl steps from a random start.
+            self.secret = self.secret.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            self.pending.begin(&s.ephemerons, self.secret);
         }
         if !self.pending.pass_is_over() && !fault!(s, NoEphemeronPass) {
             self.pending.pass(&s.ephemerons, &s.space, |value| self.queue.visit(&s.space, value));

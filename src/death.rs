@@ -113,6 +113,10 @@ pub(crate) fn run(shared: &Shared) {
         dead.push(i);
     }
     for i in dead.into_iter().rev() {
+        // Relaxed: written before the wake-up that ends this thread's sleep; the rest is dropped at the heap's end.
+        if shared.shutdown.load(Relaxed) {
+            return;
+        }
         let callback = d.table.extra(i).take();
         d.table.release(i);
         // A callback that was cancelled in the meantime is gone.

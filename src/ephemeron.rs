@@ -57,6 +57,8 @@ impl Ephemerons {
 /// The collector's view of the ephemerons of one cycle.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
+    /// Secret of this cycle: a program that knows addresses must not be able to choose keys for one bucket.
+    secret: u64,
     /// Entries when the pass began; also the number of buckets.
     entries: u32,
     /// Next entry of the pass: first the buckets are emptied, then the entries are placed.
@@ -75,8 +77,8 @@ const CHUNK: u32 = 32;
 
 impl Pending {
     /// A new cycle: nothing has been placed.
-    pub(crate) fn begin(&mut self, table: &Ephemerons) {
-        *self = Pending { entries: table.len(), ..Pending::default() };
+    pub(crate) fn begin(&mut self, table: &Ephemerons, secret: u64) {
+        *self = Pending { secret, entries: table.len(), ..Pending::default() };
     }
 
     /// Whether every entry has been looked at.
@@ -121,8 +123,9 @@ impl Pending {
     }
 
     fn bucket(&self, key: *mut u8) -> u32 {
-        // Fibonacci hashing; the product's upper half, scaled to the number of buckets.
-        let h = (key.addr() as u64 >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        // Multiply, fold, multiply, with a secret (as in splitmix64); the upper half, scaled to the number of buckets.
+        let x = (key.addr() as u64 ^ self.secret).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let h = (x ^ (x >> 32)).wrapping_mul(0x94D0_49BB_1331_11EB) >> 32;
         ((h * u64::from(self.entries)) >> 32) as u32
     }
 

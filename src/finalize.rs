@@ -256,7 +256,7 @@ unsafe fn run_finalizer<T: Finalize>(m: &mut Mutator<'_>, cell: *mut u8) {
 }
 
 impl Mutator<'_> {
-    /// Waits as a native thread until nothing is queued for the finalizer thread, at most `limit`. A safepoint.
+    /// Waits as a native thread until no object waits for its finalizer, at most `limit`. (Callbacks about deaths do not count.) A safepoint.
     ///
     /// # Errors
     /// [`DrainError`] when the limit is over; at once in a finalizer, which runs before those that wait.

@@ -17,6 +17,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Configures and builds a [`Heap`]. Every option of [`Config`] can be set by name; the common ones have methods.
 #[derive(Clone, Debug, Default)]
@@ -106,7 +107,9 @@ struct Owner {
 pub(crate) fn build_shared(config: Config, clock: Clock) -> Result<(Shared, Vec<String>), BuildError> {
     let os = OsOptions { prefault: config.prefault, lock: config.lock_memory, huge_pages: config.huge_pages };
     let options = SpaceOptions { max_bytes: config.heap, initial_bytes: config.effective_initial_heap(), os };
-    let (space, mut refused) = Space::new(options).map_err(BuildError::Memory)?;
+    // SAFETY: the space is reached by the mutators and the collector of this heap alone, which keep the access rules: that
+    // is what the gate, the phases and the type `Gc` are for.
+    let (space, mut refused) = unsafe { Space::new(options) }.map_err(BuildError::Memory)?;
     let bytes = config.immortal;
     let (immortal, more) = ImmortalArea::new(bytes, config.lock_memory)
         .map_err(|source| BuildError::Immortal { bytes, source })?;
@@ -122,9 +125,7 @@ impl Heap {
 
     fn start(config: Config, before_failure: Option<BeforeFailure>) -> Result<Heap, BuildError> {
         let (shared, mut refusals) = build_shared(config, Clock::monotonic())?;
-        if let Some(f) = before_failure {
-            let _ = shared.before_failure.set(f);
-        }
+        shared.set_before_failure(before_failure);
         let shared = Arc::new(shared);
         let config = &shared.config;
         let (recorder, drain) = events::ring(config.event_ring);
@@ -168,7 +169,7 @@ impl Heap {
             closing.threads.push(spawn("metronome-mem", "memory", move || crate::memory::run(&s, watcher))?);
         }
         let r = Arc::clone(&reporter);
-        closing.threads.push(spawn("metronome-log", "writer", move || r.run())?);
+        closing.threads.push(spawn(WRITER, "writer", move || r.run())?);
 
         let s = Arc::clone(&shared);
         let alarm = Alarm::spawn(
@@ -275,7 +276,7 @@ impl Heap {
         self.owner.shared.request_cycle();
     }
 
-    /// Waits until nothing is queued for the finalizer thread, at most `limit`; for threads outside the heap (inside, use
+    /// Waits until no object waits for its finalizer, at most `limit` (callbacks about deaths do not count); for threads outside the heap (inside, use
     /// [`Mutator::drain_finalizers`]). (.NET: `GC.WaitForPendingFinalizers`.)
     ///
     /// # Errors
@@ -413,9 +414,12 @@ impl Owner {
         // Acquire: pairs with the Release at its end.
         while s.finalizer_done.load(Acquire) == 0 {
             if s.clock.now() >= deadline_ns {
-                let name = s.finalizers.running().map_or("an object", |(name, _)| name);
+                let what = match s.finalizers.running() {
+                    Some((name, _)) => format!("the finalizer of a {name}"),
+                    None => "a finalizer or a callback about a death".into(),
+                };
                 eprintln!(
-                    "metronome: the finalizer of a {name} does not end: the closed heap's objects are neither dropped nor freed"
+                    "metronome: {what} does not end: the closed heap's objects are neither dropped nor freed"
                 );
                 // Relaxed: the reaper looks at it again and again.
                 s.abandoned.store(true, Relaxed);
@@ -424,6 +428,36 @@ impl Owner {
             crate::sync::futex_wait(&s.finalizer_done, 0, Some(deadline_ns));
         }
     }
+}
+
+/// After this time closing says what it waits for.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// After this time it waits no longer for the writer, which is in a listener's hands.
+const WRITER_LIMIT: Duration = Duration::from_secs(10);
+const WRITER: &str = "metronome-log";
+
+/// Waits for a thread's end. What it may be waiting for is the program's code: a listener, drop glue.
+fn join_patiently(t: JoinHandle<()>) {
+    let begin = Instant::now();
+    let mut said = false;
+    while !t.is_finished() {
+        let waited = begin.elapsed();
+        let writer = t.thread().name() == Some(WRITER);
+        if waited >= PATIENCE && !std::mem::replace(&mut said, true) {
+            let what = if writer { "a listener" } else { "drop glue" };
+            let name = t.thread().name().unwrap_or("a thread");
+            eprintln!("metronome: closing a heap waits for {name}: {what} of the program does not end");
+        }
+        if writer && waited >= WRITER_LIMIT {
+            eprintln!(
+                "metronome: closing a heap waits no longer for a listener; the end of the log may be missing"
+            );
+            return;
+        }
+        std::thread::sleep(if said { PATIENCE / 20 } else { Duration::from_micros(200) });
+    }
+    // A panic in it has been reported by the panic hook.
+    let _ = t.join();
 }
 
 /// Tells the reaper that the collector has ended.
@@ -478,6 +512,7 @@ impl Drop for Owner {
             self.reporter.alarm_stopped(&alarm.stop());
         }
         signal_shutdown(&self.shared);
+        self.shared.set_before_failure(None);
         self.reporter.hurry();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         // The last clone may be dropped by drop glue on a reaper, or by a subscriber on a writer, this heap's or another
@@ -486,11 +521,9 @@ impl Drop for Owner {
             self.await_finalizer(drained.max(self.shared.clock.now().saturating_add(FINALIZER_NS)));
             for t in threads {
                 // Relaxed: written by this thread.
-                if t.thread().name() == Some(FINALIZER) && self.shared.abandoned.load(Relaxed) {
-                    continue;
+                if t.thread().name() != Some(FINALIZER) || !self.shared.abandoned.load(Relaxed) {
+                    join_patiently(t);
                 }
-                // A panic in it has been reported by the panic hook.
-                let _ = t.join();
             }
         }
     }

@@ -43,6 +43,8 @@ pub(crate) fn run(shared: &Arc<Shared>, attached: std::sync::mpsc::Sender<()>) {
     while shared.finalizer_done.load(Acquire) == 0 && !shared.abandoned.load(Relaxed) {
         futex_wait(&shared.finalizer_done, 0, Some(shared.clock.now().saturating_add(10_000_000)));
     }
+    // Callbacks that will not run may own handles, which would keep the heap's memory.
+    shared.deaths.abandon();
     // Relaxed: written before the signal to shut down, or by the time the finalizer thread was waited for in vain.
     if !shared.abandoned.load(Relaxed) {
         // SAFETY: shutdown is signalled when the last `Heap` is dropped, so nobody can enter, and nobody is inside (it
@@ -114,7 +116,6 @@ pub(crate) unsafe fn drop_object(shared: &Shared, cell: *mut u8) {
 /// # Safety
 /// No mutator is or will be inside the heap, and the collector's thread has ended.
 pub(crate) unsafe fn teardown(shared: &Shared) {
-    shared.deaths.abandon();
     // SAFETY: by this function's contract nobody reaches any object; each cell is visited once, and cells reserved
     // by nobody's cursor have zero headers in regions with drop glue.
     shared.space.for_each_with_drop_glue(|cell| unsafe { drop_object(shared, cell.as_ptr()) });

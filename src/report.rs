@@ -277,7 +277,11 @@ impl Reporter {
 
     /// The alarm has ended: its last figures.
     pub(crate) fn alarm_stopped(&self, summary: &AlarmSummary) {
-        self.lock().sums.alarm(summary);
+        // Only tried by a no-heap thread, which must not wait for an ordinary one.
+        let state = if crate::thread::is_no_heap() { self.state.try_lock().ok() } else { Some(self.lock()) };
+        if let Some(mut state) = state {
+            state.sums.alarm(summary);
+        }
     }
 
     /// The figures so far; what they rest on has been written to the log.

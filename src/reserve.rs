@@ -10,6 +10,7 @@ use crate::error::AllocError;
 use crate::gc::{Gc, Slot};
 use crate::mutator::{Mutator, Want};
 use crate::trace::{CellOf, Init, Trace};
+use metronome_arraylet::cursor::CursorIndex;
 use metronome_arraylet::{ArrayShape, LEAF_BYTES, REGION_BYTES, promise};
 use std::cell::Cell;
 use std::fmt;
@@ -34,6 +35,8 @@ use std::sync::atomic::Ordering::Relaxed;
 pub struct Reserved<'a, 'h> {
     mutator: &'a mut Mutator<'h>,
     left: Cell<u64>,
+    /// The only cells that were set aside, if not any.
+    only: Option<CursorIndex>,
 }
 
 impl fmt::Debug for Reserved<'_, '_> {
@@ -56,19 +59,25 @@ impl<'h> Mutator<'h> {
     /// # Errors
     /// [`AllocError`] if the memory cannot be had.
     pub fn reserve(&mut self, bytes: u64) -> Result<Reserved<'_, 'h>, AllocError> {
-        self.reserve_regions(bytes, promise::regions_for_bytes(bytes))
+        self.reserve_regions(bytes, promise::regions_for_bytes(bytes), None)
     }
 
-    /// Sets memory aside for `count` objects of type `T`. As [`reserve`](Mutator::reserve) otherwise.
+    /// Sets memory aside for `count` objects of type `T`, and for nothing else. As [`reserve`](Mutator::reserve) otherwise.
     ///
     /// # Errors
     /// As [`reserve`](Mutator::reserve).
     pub fn reserve_objects<T: Trace>(&mut self, count: u64) -> Result<Reserved<'_, 'h>, AllocError> {
         let bytes = count.saturating_mul(CellOf::<T>::SIZE as u64);
-        self.reserve_regions(bytes, promise::regions_for_cells(CellOf::<T>::CLASS, count))
+        let regions = promise::regions_for_cells(CellOf::<T>::CLASS, count);
+        self.reserve_regions(bytes, regions, Some(CellOf::<T>::CURSOR))
     }
 
-    fn reserve_regions(&mut self, bytes: u64, regions: u32) -> Result<Reserved<'_, 'h>, AllocError> {
+    fn reserve_regions(
+        &mut self,
+        bytes: u64,
+        regions: u32,
+        only: Option<CursorIndex>,
+    ) -> Result<Reserved<'_, 'h>, AllocError> {
         self.safepoint();
         if regions > self.shared().space.max_regions() {
             return Err(AllocError::too_large(
@@ -90,7 +99,7 @@ impl<'h> Mutator<'h> {
                 return Err(e);
             }
         }
-        Ok(Reserved { mutator: self, left: Cell::new(bytes) })
+        Ok(Reserved { mutator: self, left: Cell::new(bytes), only })
     }
 }
 
@@ -107,7 +116,11 @@ impl<'h> Reserved<'_, 'h> {
         self.mutator
     }
 
-    fn take(&self, bytes: u64) {
+    fn take(&self, cursor: Option<CursorIndex>, bytes: u64) {
+        assert!(
+            self.only.is_none() || self.only == cursor,
+            "this was reserved for objects of one type and size: reserve bytes for a mix, or arrays"
+        );
         let left = self.left.get();
         assert!(
             left >= bytes,
@@ -119,31 +132,31 @@ impl<'h> Reserved<'_, 'h> {
     /// Allocates an object. A pause point.
     ///
     /// # Panics
-    /// If the object does not fit into what is left of the reservation.
+    /// If the object does not fit into what is left of the reservation, or the reservation is for objects of another type.
     pub fn alloc<'m, I: Init<'m>>(&'m self, init: I) -> Gc<'m, I::Target> {
-        self.take(CellOf::<I::Target>::SIZE as u64);
+        self.take(Some(CellOf::<I::Target>::CURSOR), CellOf::<I::Target>::SIZE as u64);
         self.fits(self.mutator.alloc(init))
     }
 
     /// Allocates an array of values, as [`Mutator::alloc_array`].
     ///
     /// # Panics
-    /// If the array does not fit into what is left of the reservation.
+    /// If the array does not fit into what is left of the reservation, or the reservation is for objects of one type.
     pub fn alloc_array<'m, E, F>(&'m self, len: usize, f: F) -> Gc<'m, GcArray<E>>
     where
         E: Send + Sync + 'static,
         F: FnMut(usize) -> E,
     {
-        self.take(array_bytes::<E>(len));
+        self.take(None, array_bytes::<E>(len));
         self.fits(self.mutator.alloc_array(len, f))
     }
 
     /// Allocates an array of null slots, as [`Mutator::alloc_slots`].
     ///
     /// # Panics
-    /// If the array does not fit into what is left of the reservation.
+    /// If the array does not fit into what is left of the reservation, or the reservation is for objects of one type.
     pub fn alloc_slots<'m, T: Trace>(&'m self, len: usize) -> Gc<'m, GcArray<Slot<T>>> {
-        self.take(array_bytes::<Slot<T>>(len));
+        self.take(None, array_bytes::<Slot<T>>(len));
         self.fits(self.mutator.alloc_slots(len))
     }
 

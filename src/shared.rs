@@ -163,7 +163,7 @@ pub(crate) struct Shared {
     /// What did not fit into it.
     pub(crate) untold: AtomicU64,
     /// Asked before the program gets an error for want of memory.
-    pub(crate) before_failure: std::sync::OnceLock<BeforeFailure>,
+    pub(crate) before_failure: Mutex<Option<BeforeFailure>>,
     pub(crate) waiting_for_memory: AtomicU32,
     /// Mutators that wait for the end of a cycle without being short of memory.
     pub(crate) waiting_for_cycle: AtomicU32,
@@ -256,7 +256,7 @@ impl Shared {
             growth_refused: AtomicBool::new(false),
             outbox: Mutex::new(Vec::new()),
             untold: AtomicU64::new(0),
-            before_failure: std::sync::OnceLock::new(),
+            before_failure: Mutex::new(None),
             waiting_for_memory: AtomicU32::new(0),
             waiting_for_cycle: AtomicU32::new(0),
             memory_seq: AtomicU32::new(0),
@@ -377,6 +377,21 @@ impl Shared {
     pub(crate) fn low_regions(&self) -> u32 {
         let regions = self.space.limit_regions();
         (regions / 32).max(2).min(regions / 4)
+    }
+
+    /// The program's callback before a failure: sets it, or at the heap's end takes it out.
+    pub(crate) fn set_before_failure(&self, f: Option<BeforeFailure>) {
+        let old = std::mem::replace(
+            &mut *self.before_failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
+            f,
+        );
+        // With nothing locked: what it holds is the program's.
+        drop(old);
+    }
+
+    /// The program's callback before a failure.
+    pub(crate) fn before_failure(&self) -> Option<BeforeFailure> {
+        self.before_failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
     /// Wakes the memory thread, if there is one. Any thread; system calls.

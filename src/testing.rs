@@ -280,6 +280,7 @@ pub fn free_regions(heap: &crate::Heap) -> u32 {
 impl Drop for TestHeap {
     fn drop(&mut self) {
         self.collector().abandon();
+        self.shared.deaths.abandon();
         // SAFETY: `enter` borrows the heap, so nobody is inside; the collector steps by this value only.
         unsafe { crate::reaper::teardown(&self.shared) };
     }

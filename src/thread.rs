@@ -121,15 +121,17 @@ pub(crate) fn enter(shared: &Arc<Shared>) -> Result<NonNull<Record>, EnterError>
     if CURRENT.get().is_some() {
         return Err(EnterError::Nested);
     }
-    ATTACHMENTS
+    // Attachments to closed heaps are of no use. They are dropped when the list is free again: with the last of a heap's
+    // memory go things of the program, whose destructors may enter a heap.
+    let mut closed = Vec::new();
+    let entered = ATTACHMENTS
         .try_with(|a| {
             let mut a = a.borrow_mut();
             let found = match a.iter().position(|x| x.shared.id == shared.id) {
                 Some(i) => i,
                 None => {
-                    // Attachments to closed heaps are of no use.
                     // Relaxed: closed for good.
-                    a.retain(|x| x.entered || !x.shared.shutdown.load(Relaxed));
+                    closed.extend(a.extract_if(.., |x| !x.entered && x.shared.shutdown.load(Relaxed)));
                     let max = shared.config.max_mutators;
                     let record = shared.attach().ok_or(EnterError::TooManyMutators { max })?;
                     let record = NonNull::from(record);
@@ -145,7 +147,9 @@ pub(crate) fn enter(shared: &Arc<Shared>) -> Result<NonNull<Record>, EnterError>
             CURRENT.set(Some(x.record));
             Ok(x.record)
         })
-        .unwrap_or(Err(EnterError::ThreadEnding))
+        .unwrap_or(Err(EnterError::ThreadEnding));
+    drop(closed);
+    entered
 }
 
 /// Whether this thread is inside `shared`, running or in `blocking`.

@@ -257,6 +257,7 @@ impl Pool {
     }
 }
 
+#[allow(unsafe_code)]
 #[cfg(test)]
 mod tests {
     use crate::os::OsOptions;
@@ -306,7 +307,8 @@ mod tests {
     fn churn(os: OsOptions) {
         let options =
             SpaceOptions { max_bytes: u64::from(MAX) << 16, initial_bytes: u64::from(LEAST) << 16, os };
-        let (space, refused) = Space::new(options).unwrap();
+        // SAFETY: the test keeps the access rules.
+        let (space, refused) = unsafe { Space::new(options) }.unwrap();
         println!("{refused:?}");
         let owners: Vec<AtomicU32> = (0..=MAX).map(|_| AtomicU32::new(0)).collect();
         let left = AtomicU32::new(TAKERS);

@@ -110,7 +110,13 @@ impl Space {
     /// # Errors
     /// [`ReserveError`] when the address space cannot be had, the memory that is to be backed is not there, or the
     /// sizes make no sense.
-    pub fn new(options: SpaceOptions) -> Result<(Space, Vec<String>), ReserveError> {
+    ///
+    /// # Safety
+    /// Who makes a space answers for its use: each function is called as its access rule says (*running* by the owner,
+    /// *stopped*, *aside*), with addresses, region ids and cursors of this space, and on cells in the state that it
+    /// names. None of that is checked again on the way, and no other function here is unsafe.
+    #[allow(unsafe_code)]
+    pub unsafe fn new(options: SpaceOptions) -> Result<(Space, Vec<String>), ReserveError> {
         let SpaceOptions { max_bytes, initial_bytes, os } = options;
         let size_error =
             |bytes: u64| ReserveError::Size { bytes: usize::try_from(bytes).unwrap_or(usize::MAX) };

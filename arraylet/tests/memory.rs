@@ -12,7 +12,9 @@ const CLASS: Class = match Class::of(8192, 8) {
 const REGION: u64 = REGION_BYTES as u64;
 
 fn space(max: u64, initial: u64, os: OsOptions) -> (Space, Vec<String>) {
-    Space::new(SpaceOptions { max_bytes: max * REGION, initial_bytes: initial * REGION, os }).unwrap()
+    // SAFETY: the test keeps the access rules.
+    unsafe { Space::new(SpaceOptions { max_bytes: max * REGION, initial_bytes: initial * REGION, os }) }
+        .unwrap()
 }
 
 /// Fills `n` whole regions and writes to all of their pages.
@@ -204,7 +206,9 @@ fn huge_pages_are_asked_for_or_refused_in_words() {
 #[test]
 fn sizes_that_make_no_sense_are_errors() {
     let new = |max_bytes, initial_bytes| {
-        Space::new(SpaceOptions { max_bytes, initial_bytes, os: OsOptions::default() }).unwrap_err()
+        // SAFETY: the test keeps the access rules.
+        unsafe { Space::new(SpaceOptions { max_bytes, initial_bytes, os: OsOptions::default() }) }
+            .unwrap_err()
     };
     assert!(matches!(new(REGION - 1, REGION), ReserveError::Size { bytes } if bytes as u64 == REGION - 1));
     assert!(matches!(new(REGION, 0), ReserveError::Size { bytes: 0 }));
@@ -221,7 +225,8 @@ fn memory_that_is_not_there_is_an_error_and_changes_nothing() {
     // 16 TiB of address space.
     let max_bytes = 1 << 44;
     let os = OsOptions { prefault: true, ..OsOptions::default() };
-    match Space::new(SpaceOptions { max_bytes, initial_bytes: 4 * REGION, os }) {
+    // SAFETY: the test keeps the access rules.
+    match unsafe { Space::new(SpaceOptions { max_bytes, initial_bytes: 4 * REGION, os }) } {
         Err(e @ ReserveError::Map { .. }) => println!("skipped: {e}"),
         Err(e) => panic!("{e}"),
         Ok((space, _)) => {

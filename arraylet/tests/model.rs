@@ -157,7 +157,8 @@ impl Program {
             os: OsOptions { prefault: backed, ..OsOptions::default() },
         };
         Program {
-            space: Space::new(options).unwrap().0,
+            // SAFETY: the test keeps the access rules.
+            space: unsafe { Space::new(options) }.unwrap().0,
             cursors: Default::default(),
             promises: Default::default(),
             backed,

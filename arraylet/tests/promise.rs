@@ -29,7 +29,8 @@ impl Duel {
     /// A heap in which `before` was allocated and flushed, and then `regions` were promised and all others kept.
     fn new(regions: u32, before: &[(Class, bool)], flush_before: bool) -> Duel {
         let size = regions + before.len() as u32 + 1;
-        let (space, _) = Space::new(SpaceOptions::fixed(u64::from(size) << 16)).unwrap();
+        // SAFETY: the test keeps the access rules.
+        let (space, _) = unsafe { Space::new(SpaceOptions::fixed(u64::from(size) << 16)) }.unwrap();
         let mut duel = Duel {
             space,
             mine: Cursors::default(),
@@ -220,7 +221,8 @@ fn no_fewer_regions_do_for_bytes() {
 
 #[test]
 fn a_promise_is_all_or_nothing_and_bounds_shrinking() {
-    let (space, _) = Space::new(SpaceOptions::fixed(8 << 16)).unwrap();
+    // SAFETY: the test keeps the access rules.
+    let (space, _) = unsafe { Space::new(SpaceOptions::fixed(8 << 16)) }.unwrap();
     let (mut a, mut b) = (Cursors::default(), Cursors::default());
     assert!(!a.promise(&space, 9) && !a.promise(&space, u32::MAX));
     assert_eq!((a.promised(), space.free_regions()), (0, 8));

@@ -30,11 +30,14 @@ fn find(space: &Space, state: RegionState, resident: bool) -> Option<RegionId> {
 }
 
 fn scene(prefault: bool) -> Scene {
-    let (space, _) = Space::new(SpaceOptions {
-        max_bytes: REGIONS << 16,
-        initial_bytes: (REGIONS - 2) << 16,
-        os: OsOptions { prefault, ..OsOptions::default() },
-    })
+    // SAFETY: the test keeps the access rules.
+    let (space, _) = unsafe {
+        Space::new(SpaceOptions {
+            max_bytes: REGIONS << 16,
+            initial_bytes: (REGIONS - 2) << 16,
+            os: OsOptions { prefault, ..OsOptions::default() },
+        })
+    }
     .unwrap();
     let (mut a, mut b, mut c) = (Cursors::default(), Cursors::default(), Cursors::default());
     let kept = a.refill(&space, CursorIndex::new(CLASS, false), Colour::White).unwrap();

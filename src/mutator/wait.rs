@@ -49,7 +49,7 @@ impl Mutator<'_> {
         let mut out = self.climb(want, deadline);
         self.start_running();
         if out.is_err()
-            && let Some(ask) = s.before_failure.get().cloned()
+            && let Some(ask) = s.before_failure()
         {
             // The program's code: outside the heap, and once.
             let shortage = Shortage { requested_bytes: want.bytes, free_bytes: s.space.free_bytes() };

@@ -2,9 +2,12 @@
 
 use crate::common::{eventually, list};
 use crate::{Log, collect, common, drain, when_dead};
-use metronome_gc::{DrainStop, Global, Heap, Payload};
+use metronome_gc::{Collect, DrainStop, Global, Heap, Payload};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::time::Duration;
 
 /// A heap whose closing waits this long for finalizers that are due.
@@ -177,4 +180,36 @@ fn callbacks_that_never_ran_are_dropped_with_the_heap() {
     assert_eq!(Arc::strong_count(&owned), 1);
     assert!(!notice.cancel());
     drop(global);
+}
+
+/// Many short callbacks are due: those that the closing does not wait for are dropped, and the heap is closed in order.
+#[test]
+fn callbacks_that_are_still_due_do_not_keep_a_heap_from_closing() {
+    struct Dropped(Arc<AtomicUsize>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    let heap = Heap::builder().heap_bytes(4 << 20).set("finalizer-drain", "none").build().unwrap();
+    let (ran, gone, dropped) =
+        (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let kept = heap.enter(|m| {
+        for _ in 0..1000 {
+            let (ran, mine) = (Arc::clone(&ran), Dropped(Arc::clone(&gone)));
+            drop(m.on_death(m.alloc(Payload(0u8)).unwrap(), move || {
+                std::thread::sleep(Duration::from_millis(5));
+                ran.fetch_add(1, SeqCst);
+                drop(mine);
+            }));
+        }
+        Global::new(m, m.alloc(Payload(Dropped(Arc::clone(&dropped)))).unwrap())
+    });
+    heap.collect(Collect::Full).unwrap();
+    drop(heap);
+    let at_close = ran.load(SeqCst);
+    assert!(at_close < 1000, "all have run: nothing was tested");
+    assert_eq!((gone.load(SeqCst), dropped.load(SeqCst)), (1000, 1));
+    assert_eq!(ran.load(SeqCst), at_close, "a callback ran after the heap was closed");
+    drop(kept);
 }

@@ -115,6 +115,8 @@ fn more_than_was_reserved_is_a_panic_that_says_so() {
         reserved.alloc(BlockInit::of(2));
         let text = panic_of(|| reserved.alloc(BlockInit::of(3)).id);
         assert!(text.contains("256 bytes are to be allocated and 0 are left of the reservation"), "{text}");
+        drop(reserved);
+        let reserved = m.reserve(100).unwrap();
         let text = panic_of(|| reserved.alloc_array(10, |i| i).len());
         assert!(text.contains("reserve more"), "{text}");
         let text = panic_of(|| reserved.alloc_slots::<Block>(usize::MAX).len());
@@ -215,4 +217,23 @@ fn a_reservation_waits_for_garbage_to_go() {
         });
         assert_eq!(heap.stats().out_of_memory, 0);
     }
+}
+
+/// Room for objects of one type is for them alone: others would use up its regions while bytes are left.
+#[test]
+fn objects_of_another_type_are_refused() {
+    let heap = builder(1, &[]).build().unwrap();
+    heap.enter(|m| {
+        let reserved = m.reserve_objects::<Payload<[u64; 8]>>(100).unwrap();
+        for i in 0..100u64 {
+            assert_eq!(reserved.alloc(Payload([i; 8])).0[7], i);
+        }
+    });
+    heap.enter(|m| {
+        let reserved = m.reserve_objects::<Payload<[u64; 8]>>(100).unwrap();
+        let text = panic_of(|| drop(reserved.alloc(Payload(1u8))));
+        assert!(text.contains("objects of one type"), "{text}");
+        let text = panic_of(|| drop(reserved.alloc_array(3, |i| i)));
+        assert!(text.contains("objects of one type"), "{text}");
+    });
 }

@@ -139,3 +139,32 @@ fn a_heap_needs_sensible_settings() {
     let e = Heap::builder().set("utilisation", "70").build().unwrap_err().to_string();
     assert!(e.contains("utilisation"), "{e}");
 }
+
+/// What a callback holds is dropped with its heap, and not where it could get in the way: neither while another heap is
+/// entered, nor by whoever lets go of the last handle.
+#[test]
+fn what_a_callback_holds_goes_with_its_heap() {
+    struct EntersWhenDropped(Heap, Arc<AtomicUsize>);
+    impl Drop for EntersWhenDropped {
+        fn drop(&mut self) {
+            self.0.enter(|m| m.safepoint());
+            self.1.fetch_add(1, Relaxed);
+        }
+    }
+    let (other, dropped) = (heap(4), Arc::new(AtomicUsize::new(0)));
+    let held = EntersWhenDropped(other, Arc::clone(&dropped));
+    let closed = Heap::builder()
+        .heap_bytes(4 << 20)
+        .before_failure(move |_| {
+            let _ = &held;
+            metronome_gc::Remedy::Fail
+        })
+        .build()
+        .unwrap();
+    let handle = closed.enter(|m| Global::new(m, list(m, 1)));
+    drop(closed);
+    assert_eq!(dropped.load(Relaxed), 1);
+    // The attachment to the closed heap goes now.
+    heap(4).enter(|m| check_list(m, list(m, 10), 10));
+    drop(handle);
+}
