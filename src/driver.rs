@@ -55,6 +55,8 @@ pub(crate) enum Round {
 struct CycleSums {
     /// From the decision to start until the cycle has ended.
     open: bool,
+    /// It began because memory was running short.
+    for_room: bool,
     start_ns: u64,
     start_allocated: u64,
     used_at_start: u64,

@@ -48,6 +48,7 @@ pub(crate) fn run(s: &Arc<Shared>, mut watcher: Option<Watcher>) {
     crate::thread::set_service();
     // The cycle after which everything that is free is given back.
     let mut trim_after = None;
+    let mut shrunk_ns = s.clock.now();
     loop {
         // Acquire: pairs with the Release in `wake_memory`; taken before anything is looked at.
         let seen = s.memory_thread_seq.load(Acquire);
@@ -60,7 +61,7 @@ pub(crate) fn run(s: &Arc<Shared>, mut watcher: Option<Watcher>) {
             trim_after = None;
             s.trim_all("low memory");
         }
-        shrink_if_idle(s);
+        shrink_if_idle(s, &mut shrunk_ns);
         let wait_ns = match trim_after {
             Some(_) => SOON_NS,
             None => s.config.idle_trim_ns.map_or(LOOK_NS, |t| t.clamp(SOON_NS, LOOK_NS)),
@@ -100,29 +101,33 @@ fn grow_as_asked(s: &Shared) {
     s.announce_memory();
 }
 
-/// Lowers the limit of a heap that has been idle, and gives back what is above it.
-fn shrink_if_idle(s: &Shared) {
+/// Lowers the limit of a heap that has been idle, and gives back what is above it: half of what it has grown by each time,
+/// so that a pause of the program does not cost all that it will soon need again, but not below what is in use and a quarter
+/// more.
+fn shrink_if_idle(s: &Shared, shrunk_ns: &mut u64) {
     let Some(idle) = s.config.idle_trim_ns else { return };
+    let now = s.clock.now();
     // Relaxed: hints.
-    let since = s.clock.now().saturating_sub(s.last_cycle_ns.load(Relaxed));
+    let since = now.saturating_sub(s.last_cycle_ns.load(Relaxed).max(*shrunk_ns));
     let initial = s.initial_regions;
     let (limit, done) = (s.space.limit_regions(), s.has_ended(s.cycle.load(Relaxed)));
     if limit <= initial || since < idle || !done {
         return;
     }
-    // Relaxed: a hint of the driver's.
-    let needed = s.needed_bytes.load(Relaxed).div_ceil(REGION_BYTES as u64);
-    let to = u32::try_from(needed).unwrap_or(u32::MAX).max(initial);
+    *shrunk_ns = now;
+    let used = s.space.used_bytes();
+    let kept = used.saturating_add(used / 4).div_ceil(REGION_BYTES as u64);
+    let to = u32::try_from(kept).unwrap_or(u32::MAX).max(initial + (limit - initial) / 2);
     if to >= limit {
         return;
     }
-    let now = s.space.shrink(to);
-    let surplus = s.space.resident_regions().saturating_sub(now);
+    let size = s.space.shrink(to);
+    let surplus = s.space.resident_regions().saturating_sub(size);
     let returned = trim(s, surplus);
-    if now < limit || returned > 0 {
+    if size < limit || returned > 0 {
         s.tell(Notification::Resized {
             from_bytes: u64::from(limit) * REGION_BYTES as u64,
-            to_bytes: u64::from(now) * REGION_BYTES as u64,
+            to_bytes: u64::from(size) * REGION_BYTES as u64,
             returned_bytes: returned,
             reason: "idle",
         });

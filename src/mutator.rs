@@ -392,6 +392,11 @@ impl<'h> Mutator<'h> {
         r.starved.store(true, Relaxed);
         s.failed_allocations.fetch_add(1, Relaxed);
         s.failed_bytes.store(bytes as u64, Relaxed);
+        if s.config.exhaustion == crate::config::Exhaustion::Fail {
+            // Nobody will wait for the last rung of the ladder: the next cycle is it.
+            // Relaxed: read when that cycle is armed, after the wake-up below.
+            s.clear_softs_through.fetch_max(s.cycle.load(Relaxed) + 1, Relaxed);
+        }
         s.wake_collector();
         AllocError::exhausted(s, bytes as u64)
     }

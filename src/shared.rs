@@ -149,8 +149,7 @@ pub(crate) struct Shared {
     pub(crate) allocated_at_end: AtomicU64,
     /// When the last cycle ended.
     pub(crate) last_cycle_ns: AtomicU64,
-    /// Heap that the contract calls for, and regions that the heap began with.
-    pub(crate) needed_bytes: AtomicU64,
+    /// Regions that the heap began with.
     pub(crate) initial_regions: u32,
     /// What the memory thread is asked for: wakes it; a limit in regions (0: nothing).
     pub(crate) memory_thread_seq: AtomicU32,
@@ -248,7 +247,6 @@ impl Shared {
             low_memory: AtomicBool::new(false),
             allocated_at_end: AtomicU64::new(0),
             last_cycle_ns: AtomicU64::new(0),
-            needed_bytes: AtomicU64::new(0),
             initial_regions,
             memory_thread_seq: AtomicU32::new(0),
             memory_waker: std::sync::OnceLock::new(),

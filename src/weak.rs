@@ -146,7 +146,8 @@ reference! {
     ///
     /// An object that is otherwise unreachable is kept for as many cycles after the reference was last made or
     /// [used](Soft::get) as `soft-age` says, scaled by the share of the heap that is free, rounded up; with nothing free,
-    /// or before the program is told that memory has run out, for none. Cleared like [`Weak`], before finalization, and
+    /// or before a mutator that waits is told that memory has run out, for none. (With `exhaustion = fail` nobody waits: the
+    /// error comes first, and the cycle that follows it keeps no soft reference.) Cleared like [`Weak`], before finalization, and
     /// all soft references to an object at once if none of them keeps it.
     Soft, softs, "Soft",
     // It keeps its object as a new `Global` does: during the snapshot the table may have been taken already.

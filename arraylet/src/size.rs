@@ -193,7 +193,8 @@ impl Space {
         if self.heap.give_back(&(0..self.heap.bytes()), self.os.lock).is_err() {
             return;
         }
-        for meta in self.metas() {
+        // Metadata that was never used stays untouched: its pages would be had only to be given back.
+        for meta in &self.metas()[..self.regions_touched() as usize] {
             // Relaxed: nothing uses the heap.
             if meta.resident.swap(false, Relaxed) {
                 self.pool.resident.fetch_sub(1, Relaxed);

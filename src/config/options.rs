@@ -450,7 +450,7 @@ options! {
     "Size that the heap starts with; it grows up to heap between quanta as the contract needs; auto is heap, a fixed size.";
 
     idle_trim_ns, "idle-trim", "METRONOME_IDLE_TRIM", time(10 * MS, 86_400 * S), Some("none"), "time", "10ms..=86400s or none", "10s",
-    "A heap that has grown, and in which no cycle has run for this long, gives the memory that the contract does not need back to the system, down to initial-heap.";
+    "Each time that no cycle has run for this long, a heap that has grown gives half of what it has grown by back to the system, down to initial-heap.";
 
     immortal, "immortal", "METRONOME_IMMORTAL", OptionKind::Bytes { min: 0, max: 1 << 36 }, None, "bytes", "0..=64G", "1M",
     "Size of the immortal area, which is prefaulted and never collected.";

@@ -37,10 +37,12 @@ impl Driver {
     /// A heap that may grow becomes as large as the contract asks for, and a quarter more. Not in a quantum; O(1).
     pub(super) fn grow_to_contract(&mut self) {
         let s = &self.shared;
+        // A cycle that somebody asked for says nothing about the room that the program needs.
+        if !self.cycle.for_room {
+            return;
+        }
         let needed = self.pacer.heap_needed();
         let wanted = needed.saturating_add(needed / 4);
-        // Relaxed: a hint for the memory thread.
-        s.needed_bytes.store(wanted, Relaxed);
         if wanted > s.space.heap_bytes() && s.space.limit_regions() < s.space.max_regions() {
             let regions = u32::try_from(wanted / metronome_arraylet::REGION_BYTES as u64).unwrap_or(u32::MAX);
             s.grow_regions(regions.saturating_add(1).min(s.space.max_regions()));
@@ -126,6 +128,13 @@ impl Driver {
         self.pacer.cycle_started();
         self.cycle = CycleSums {
             open: true,
+            for_room: matches!(
+                reason,
+                CycleReason::Headroom
+                    | CycleReason::Threshold
+                    | CycleReason::Regions
+                    | CycleReason::OutOfMemory
+            ),
             start_ns: now,
             start_allocated: s.space.allocated_bytes(),
             used_at_start: s.space.used_bytes(),
@@ -208,7 +217,8 @@ impl Driver {
         let free = space.max_bytes().saturating_sub(space.used_bytes());
         let expected = so_far.saturating_add(free).saturating_add(late);
         (p.allocation_bytes > 0).then(|| Enough {
-            heap_bytes: self.pacer.heap_needed_with(expected),
+            // More than the heap that is not enough, in any case: the live set may have grown since it was measured.
+            heap_bytes: self.pacer.heap_needed_with(expected).max(space.max_bytes() / 8 * 9),
             live_bytes: p.live_bytes,
             allocation_bytes: p.allocation_bytes.max(expected),
         })
