@@ -235,6 +235,11 @@ impl Collector {
         self.shared.record(record).is_none_or(|r| passed(&self.shared, r))
     }
 
+    /// Objects scanned in this cycle.
+    pub(crate) fn scanned(&self) -> u64 {
+        self.queue.scanned
+    }
+
     /// One step. See the module's table for its bound.
     pub(crate) fn step(&mut self, stopped: &Stopped<'_>) -> (StepName, Progress) {
         match self.work {

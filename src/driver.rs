@@ -105,8 +105,10 @@ pub(crate) struct Driver {
     /// The last quantum, told when it is known when its last mutator has run on; and what is to be told after it.
     held: Option<Quantum>,
     held_after: [Option<Event>; 2],
-    /// Collector time of the last cycle.
+    /// Collector time of the last cycle, that of its sweep, and the objects that it scanned.
     last_collector_ns: u64,
+    last_sweep_ns: u64,
+    last_scanned: u64,
     last_now_ns: u64,
 }
 
@@ -166,6 +168,8 @@ impl Driver {
             held_after: [None; 2],
             boosted: (fifo && shared.config.boost).then(|| Boosted::new(shared.config.gc_priority)).flatten(),
             last_collector_ns: 0,
+            last_sweep_ns: 0,
+            last_scanned: 0,
             last_now_ns: now,
             shared,
         };

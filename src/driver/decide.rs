@@ -179,8 +179,9 @@ impl Driver {
                 let heap = s.space.max_bytes();
                 let headroom = heap.saturating_sub(s.space.used_bytes());
                 let predicted = self.pacer.prediction().collector_ns.min(self.last_collector_ns);
-                // A prediction that was passed is worth a tenth of itself.
+                // A prediction that was passed is worth a tenth of itself, or what this cycle's own pace says.
                 let remaining = predicted.saturating_sub(self.cycle.collector_ns).max(predicted / 10);
+                let remaining = remaining.max(self.remaining_by_pace());
                 // The promise is broken only if this cycle's own rate says that memory will not last, or when little
                 // is left; a burst remembered by the pacer is no reason yet.
                 if headroom > heap / 4
@@ -235,6 +236,19 @@ impl Driver {
         let wanted = (release_ns + base / 4).min(base * 2);
         self.margin_ns =
             wanted.max(self.margin_ns - (self.margin_ns - base.min(self.margin_ns)) / 64).max(base);
+    }
+
+    /// Collector time that this cycle still needs if it has as many objects to scan as the last one, at its own pace so
+    /// far: some cycles are slowed down by what else the machine does. 0 while that is not known.
+    fn remaining_by_pace(&self) -> u64 {
+        let (done, whole) = (self.collector.scanned(), self.last_scanned);
+        if done < whole / 16 || done == 0 {
+            return 0;
+        }
+        let left = u128::from(whole.saturating_sub(done));
+        let mark = u128::from(self.cycle.mark_ns) * left / u128::from(done);
+        let sweep = self.last_sweep_ns.saturating_sub(self.cycle.sweep_ns);
+        u64::try_from(mark).unwrap_or(u64::MAX).saturating_add(sweep)
     }
 
     /// Allocation to come if the cycle needs `remaining` more collector time and the target is kept, at the rate of

@@ -213,6 +213,7 @@ impl Driver {
         s.counts.live_bytes.store(counts.live_bytes, Relaxed);
         s.last_cycle_ns.store(now, Relaxed);
         self.last_collector_ns = c.collector_ns;
+        (self.last_sweep_ns, self.last_scanned) = (c.sweep_ns, counts.scanned);
         self.held_after[1] = Some(Event::CycleEnd(CycleEnd {
             ns: now,
             free_bytes: s.space.free_bytes(),
