@@ -280,7 +280,7 @@ impl Heap {
     /// [`Mutator::drain_finalizers`]). (.NET: `GC.WaitForPendingFinalizers`.)
     ///
     /// # Errors
-    /// [`DrainError`](crate::DrainError) when the limit is over; at once on the finalizer thread itself and in a forked child.
+    /// [`DrainError`](crate::DrainError) when the limit is over and some still wait; at once then on the finalizer thread itself and in a forked child.
     pub fn drain_finalizers(&self, limit: std::time::Duration) -> Result<(), crate::DrainError> {
         let s = &self.owner.shared;
         crate::finalize::drain(s, s.deadline_in(limit))

@@ -45,7 +45,7 @@ impl<K: Trace, V: Trace> WeakMap<K, V> {
     /// Sets the value of `key`; the one that it had, if any.
     ///
     /// # Panics
-    /// If the map holds entries of another heap with the same address.
+    /// If the map has an entry of another heap for the same address: use a map for one heap.
     #[track_caller]
     pub fn insert<'m>(&self, m: &'m Mutator<'_>, key: Gc<'_, K>, value: Gc<'_, V>) -> Option<Gc<'m, V>> {
         let new = Ephemeron::new(m, key, value);
@@ -77,6 +77,9 @@ impl<K: Trace, V: Trace> WeakMap<K, V> {
     /// Calls `f` with each living entry, of those that were there when the call began. `f` may use the map and may pause.
     ///
     /// Cost: a copy of the entries' handles.
+    ///
+    /// # Panics
+    /// If the map has an entry of another heap.
     #[track_caller]
     pub fn for_each<'m>(&self, m: &'m Mutator<'_>, mut f: impl FnMut(Gc<'m, K>, Gc<'m, V>)) {
         let all: Vec<_> = self.lock().entries.values().cloned().collect();

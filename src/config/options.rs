@@ -396,7 +396,7 @@ options! {
     "Allowance for fragmentation in the contract arithmetic: the heap must hold this much more than live data and allocation.";
 
     memory_wait_ns, "memory-wait", "METRONOME_MEMORY_WAIT", time(MS, 3600 * S), None, "time", "1ms..=3600s", "10s",
-    "Longest wait for memory at a safepoint.";
+    "Longest wait for memory at a safepoint (again after before_failure has let go of something), and at a pause point where the collector is about to free some.";
 
     verbose_gc, "verbose-gc", "METRONOME_VERBOSE_GC", OptionKind::Path, Some(""), "file", "a file name, or empty for none", "",
     "File that the verbose GC log is written to.";
