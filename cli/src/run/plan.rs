@@ -71,7 +71,9 @@ fn contract_program(args: &RunArgs, config: &mut Config, signals: &Signals) -> R
     let live = args.live.unwrap_or(contract::DEFAULT_LIVE);
     let rate = args.alloc_rate.unwrap_or(contract::DEFAULT_RATE);
     if rate == 0 {
-        return Err("--alloc-rate 0: a contract is about a program that allocates; give a rate such as 50M".into());
+        return Err(
+            "--alloc-rate 0: a contract is about a program that allocates; give a rate such as 50M".into()
+        );
     }
     let Some(factor) = args.heap_factor else {
         fits("--live", live, config.heap)?;
