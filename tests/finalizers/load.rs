@@ -217,10 +217,22 @@ fn references_are_used_by_several_threads_while_cycles_run() {
             cycles.fetch_add(1, Relaxed);
         }
     });
-    assert!(seen.load(Relaxed) > 0 && gone.load(Relaxed) > 0, "{seen:?} {gone:?}");
-    // Everything is let go of: nothing is left.
-    all.lock().unwrap().clear();
+    // How many were gone when they were asked for is up to the threads' pace.
+    assert!(seen.load(Relaxed) > 0);
+    println!("{seen:?} yielded, {gone:?} were gone");
+    // Nobody asks for them any more: all go.
+    let all = std::mem::take(&mut *all.lock().unwrap());
     LAST.store(true, Relaxed);
+    common::eventually("all references are cleared", || {
+        collect(&heap);
+        drain(&heap);
+        BACK.lock().unwrap().clear();
+        all.iter().all(|a| {
+            a.short.is_cleared() && a.long.is_cleared() && a.soft.is_cleared() && a.ephemeron.is_cleared()
+        })
+    });
+    // They are let go of: nothing is left.
+    drop(all);
     common::eventually("the heap is empty", || {
         collect(&heap);
         drain(&heap);
