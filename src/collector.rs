@@ -491,6 +491,8 @@ impl Collector {
             return (StepName::Sweep, Progress::More);
         }
         s.phase.switch(Phase::Idle);
+        // Relaxed: published by the cycle's end.
+        s.freed_last.store(self.counts.freed_bytes + self.counts.condemned_bytes, Relaxed);
         // Release: pairs with the Acquire of those who wait for a cycle.
         s.cycles_done.fetch_add(1, Release);
         self.work = Work::Idle;

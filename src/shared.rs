@@ -124,6 +124,8 @@ pub(crate) struct Shared {
     pub(crate) cycle: AtomicU64,
     /// Cycles completed.
     pub(crate) cycles_done: AtomicU64,
+    /// Bytes that the last cycle freed, those yet to be dropped included.
+    pub(crate) freed_last: AtomicU64,
     /// Changes whenever the colour of new objects changes.
     pub(crate) colour_epoch: AtomicU32,
     records: Box<[AtomicPtr<Record>]>,
@@ -231,6 +233,7 @@ impl Shared {
             deaths: Deaths::new(),
             cycle: AtomicU64::new(0),
             cycles_done: AtomicU64::new(0),
+            freed_last: AtomicU64::new(0),
             colour_epoch: AtomicU32::new(1),
             // Two more than users may have, for the reaper and the finalizer thread.
             records: (0..config.max_mutators + 2).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
