@@ -358,7 +358,7 @@ impl<'h> Mutator<'h> {
             let in_vain = s.stops_cancelled.load(Relaxed) != cancelled;
             // Relaxed: a hint.
             if !(ours_not_needed || s.grow_soon())
-                || !s.may_wait(r)
+                || !s.may_wait()
                 || in_vain
                 || s.clock.now() >= deadline
                 || s.shutdown.load(Relaxed)

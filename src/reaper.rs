@@ -19,8 +19,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 /// The thread's body: until shutdown, then the drop glue of everything that is left.
 pub(crate) fn run(shared: &Arc<Shared>, attached: std::sync::mpsc::Sender<()>) {
     crate::thread::set_service();
-    // Relaxed: this thread's own mark.
-    let _ = as_mutator(shared, |_, m| m.record().service.store(true, Relaxed));
+    // Attaches before any user's thread does.
+    let _ = as_mutator(shared, |_, _| ());
     // Dropped, which tells the builder.
     drop(attached);
     loop {

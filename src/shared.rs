@@ -299,11 +299,10 @@ impl Shared {
         self.clock.now().saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Whether this mutator may wait for memory. Not the reaper: it would wait for what only it can free.
-    pub(crate) fn may_wait(&self, record: &Record) -> bool {
-        // Relaxed: the reaper's own mark, made before it allocates.
-        let service = record.service.load(Relaxed);
-        self.config.exhaustion != crate::config::Exhaustion::Fail && !service && !self.forked()
+    /// Whether mutators may wait for memory. (The reaper, which would wait for what only it can free, never allocates here:
+    /// drop glue is kept out of its own heap.)
+    pub(crate) fn may_wait(&self) -> bool {
+        self.config.exhaustion != crate::config::Exhaustion::Fail && !self.forked()
     }
 
     /// Whether the cycle with this number has ended.

@@ -38,7 +38,7 @@ impl Mutator<'_> {
         if want.is_there(s) {
             return Ok(());
         }
-        if !s.may_wait(r) {
+        if !s.may_wait() {
             // Nobody has waited.
             return Err(AllocError::exhausted(s, want.bytes));
         }

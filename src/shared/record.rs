@@ -50,8 +50,6 @@ pub(crate) struct Record {
     /// In the list of mutators whose logs hold something.
     pub(crate) log_listed: AtomicBool,
     pub(crate) log_link: AtomicU32,
-    /// Belongs to the reaper, which must never wait for its own work.
-    pub(crate) service: AtomicBool,
     pub(crate) roots: Table,
     /// The attached thread, for the system.
     pub(crate) thread_id: AtomicI32,
@@ -77,7 +75,6 @@ impl Record {
             starved: AtomicBool::new(false),
             log_listed: AtomicBool::new(false),
             log_link: AtomicU32::new(0),
-            service: AtomicBool::new(false),
             roots: Table::new(),
             thread_id: AtomicI32::new(0),
             index,
