@@ -2,11 +2,7 @@
 //! found) and with one of them off (the verifier must find it), and random programs against an oracle.
 #![forbid(unsafe_code)]
 
-#[path = "teeth/random.rs"]
-mod random;
 #[path = "teeth/ref_scripts.rs"]
 mod ref_scripts;
-#[path = "teeth/refs.rs"]
-mod refs;
 #[path = "teeth/scripts.rs"]
 mod scripts;

@@ -1,0 +1,2 @@
+//! Programs that failed once, as small as they could be made.
+
