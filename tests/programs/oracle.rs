@@ -150,7 +150,7 @@ pub(crate) struct Model {
     suppressed: HashMap<Id, bool>,
     /// Unreachable when the cycle was armed, and not touched since.
     doomed: HashSet<Id>,
-    /// Found dead in this cycle, to be freed by its sweep.
+    /// Found dead in this cycle, until its sweep begins.
     pub(crate) dying: HashSet<Id>,
     pub(crate) soft_age: u64,
     pub(crate) cycles: u64,
@@ -267,10 +267,6 @@ impl Model {
                 "end" => {
                     self.cycles += 1;
                     self.met.cycles += 1;
-                    for id in &std::mem::take(&mut self.dying) {
-                        self.objects.remove(id);
-                        self.addresses.remove(id);
-                    }
                 }
                 _ => {}
             }

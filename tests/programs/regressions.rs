@@ -1,2 +1,1 @@
 //! Programs that failed once, as small as they could be made.
-

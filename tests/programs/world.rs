@@ -1,6 +1,6 @@
 //! What the threads of a program share, how they take turns, and quanta with their checks.
 
-use crate::oracle::{Id, Model, Object};
+use crate::oracle::{Id, Model};
 use crate::program::{Op, Program, Quantum};
 use metronome_gc::config::Config;
 use metronome_gc::testing::{Fault, Phase, Steps, TestHeap};
@@ -208,10 +208,10 @@ impl<P: Tag> Stage<P> {
     fn stepped(&self, step: &Steps) {
         let mut w = self.world();
         let last = step.names.last().copied().unwrap_or_default();
-        if last == "end" {
-            self.check_freed(&w);
-        }
         w.model.stepped(&step.names);
+        if last == "begin-sweep" {
+            self.unmarked_die(&mut w.model);
+        }
         let edge = matches!(last, "terminate" | "terminate-finalize" | "end");
         if !edge {
             return;
@@ -225,23 +225,17 @@ impl<P: Tag> Stage<P> {
         }
     }
 
-    /// What was found dead in this cycle has been freed by its sweep.
-    fn check_freed(&self, w: &World<P>) {
-        let model = &w.model;
-        let used: std::collections::HashSet<usize> = model
-            .addresses
-            .iter()
-            .filter(|(id, _)| !model.dying.contains(id))
-            .map(|(_, address)| *address)
-            .collect();
-        for id in &model.dying {
-            let glue = self.program.glue && matches!(model.objects[id], Object::Node { .. });
-            let address = model.addresses[id];
-            let look = self.heap.look(address);
-            // With drop glue it is condemned, in the next cycle if its region was owned.
-            let freed = !look.allocated || glue || used.contains(&address);
-            assert!(freed, "{id} was found dead and is not freed: {look:?}");
+    /// Marks are what the sweep leaves. What the oracle found dead has none; what has none is gone.
+    fn unmarked_die(&self, model: &mut Model) {
+        let unmarked = |id: &Id| !self.heap.look(model.addresses[id]).marked;
+        let marked = model.dying.iter().find(|id| !unmarked(id));
+        assert_eq!(marked, None, "found dead, and marked");
+        let dead: Vec<Id> = model.objects.keys().copied().filter(unmarked).collect();
+        for id in dead {
+            model.objects.remove(&id);
+            model.addresses.remove(&id);
         }
+        model.dying.clear();
     }
 
     /// Runs what is queued for the finalizer thread, on this thread, which is outside the heap.
