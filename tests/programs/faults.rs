@@ -23,7 +23,7 @@ const FAULTS: &[(Fault, u64)] = &[
     (Fault::NoEphemeronPass, 200),
     (Fault::NoEphemeronLookup, 200),
     (Fault::NoSuppressedRelease, 200),
-    (Fault::NoStamps, 400),
+    (Fault::NoStamps, 1000),
     (Fault::NoBurying, 200),
     (Fault::NoSoftBarrier, 1000),
     (Fault::NoRenewal, 1000),

@@ -102,6 +102,24 @@ impl Act {
     }
 }
 
+/// Bringing back what marking has not come to, and referring to it anew: by chance alone programs seldom get there.
+fn late(r: &mut Random) -> [Op; 7] {
+    let again = if r.one_in(2) {
+        Op::Register { x: r.pick() }
+    } else {
+        Op::Weak { kind: if r.one_in(2) { Kind::Short } else { Kind::Soft }, x: r.pick() }
+    };
+    [
+        Op::Alloc { a: 0, b: r.pick() },
+        Op::Weak { kind: Kind::Long, x: r.pick() },
+        Op::Safepoint(Quantum::To(3, r.below(2) as u8)),
+        Op::WeakAsk { kind: Kind::Long, w: r.pick() },
+        again,
+        Op::Global { x: r.pick() },
+        Op::Safepoint(quantum(r, 30)),
+    ]
+}
+
 impl Program {
     /// The program of a seed.
     pub(crate) fn of_seed(seed: u64) -> Program {
@@ -110,15 +128,18 @@ impl Program {
         let (glue, large) = (r.one_in(3), r.one_in(LARGE_EVERY));
         let acts = (0..r.below(5)).map(|_| (0..1 + r.below(3)).map(|_| Act::random(r)).collect()).collect();
         let mut by = 0;
-        let steps = (0..MOST)
-            .map(|_| {
-                // A mutator does some operations at a time: many faults need that, and switching threads is slow.
-                if r.one_in(5) {
-                    by = r.below(mutators) as u8;
-                }
-                (by, Op::random(r, large))
-            })
-            .collect();
+        let mut steps = Vec::with_capacity(MOST);
+        while steps.len() < MOST {
+            // A mutator does some operations at a time: many faults need that, and switching threads is slow.
+            if r.one_in(5) {
+                by = r.below(mutators) as u8;
+            }
+            if r.one_in(60) {
+                steps.extend(late(r).map(|op| (by, op)));
+            } else {
+                steps.push((by, Op::random(r, large)));
+            }
+        }
         Program { mutators: mutators as u8, glue, large, acts, steps }
     }
 
