@@ -7,7 +7,7 @@ use quickcheck::{Arbitrary, Gen};
 /// Operations of a program; more than this finds little that several programs do not.
 const MOST: usize = 360;
 /// One program in so many has room for arrays behind index leaves, which take long to fill.
-const LARGE_EVERY: usize = 96;
+const LARGE_EVERY: usize = 64;
 
 fn quantum(r: &mut Random, most: usize) -> Quantum {
     if r.one_in(3) {
@@ -24,7 +24,7 @@ fn kind(r: &mut Random) -> Kind {
 
 fn length(r: &mut Random, large: bool) -> Length {
     match r.below(8) {
-        0 if large => Length::Index,
+        0 | 1 if large => Length::Index,
         0..3 => Length::Leaves(r.below(30) as u8),
         _ => Length::Short([0, 1, 3, 40, 200][r.below(5)]),
     }
