@@ -5,7 +5,7 @@ use crate::program::Program;
 use crate::run::run;
 use metronome_gc::testing::Fault;
 
-/// Protections, and within how many programs their removal is found at the latest.
+/// Protections (but `NoRenewal`, which takes too many programs: see `regressions.rs`), and within how many programs their removal is found at the latest.
 const FAULTS: &[(Fault, u64)] = &[
     (Fault::NoDeletionBarrier, 200),
     (Fault::NoInsertionBarrier, 200),
@@ -26,7 +26,6 @@ const FAULTS: &[(Fault, u64)] = &[
     (Fault::NoStamps, 1000),
     (Fault::NoBurying, 200),
     (Fault::NoSoftBarrier, 1000),
-    (Fault::NoRenewal, 1000),
 ];
 
 /// More operations than any fault needs.

@@ -54,3 +54,12 @@ fn a_cell_is_used_again_by_a_leaf() {
     };
     assert_eq!(run(&program, None).err(), None);
 }
+
+#[test]
+fn a_registration_renewed_after_marking() {
+    let mut program = late(Op::Register { x: 0 });
+    program.steps.splice(2..2, [(0, Op::Register { x: 0 }), (0, Op::Suppress { x: 0 })]);
+    program.steps.extend([(0, Op::Safepoint(Quantum::To(0, 0))), (0, Op::Finalize)]);
+    assert_eq!(run(&program, None).err(), None);
+    assert!(run(&program, Some(Fault::NoRenewal)).is_err());
+}
