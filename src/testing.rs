@@ -8,6 +8,8 @@
 //! As in a real heap: a step needs a stop, and a stop needs every mutator to wait. A thread that waits for another
 //! one must do so in [`TestHeap::wait_paused`] or outside [`TestHeap::enter`], or the stop would last for ever.
 
+mod look;
+
 use crate::collector::{Collector, Progress, Stopped};
 use crate::config::{Config, Exhaustion};
 use crate::error::{BuildError, EnterError};
@@ -19,6 +21,7 @@ use metronome_alarm::{Clock, ManualClock};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use crate::hooks::Fault;
+pub use look::Look;
 pub use metronome_barrier::Phase;
 
 /// What some steps did.

@@ -1,0 +1,121 @@
+//! The model of the root protocol (`tests/model`) and the real collector, side by side.
+//!
+//! # What is compared
+//! *Counter-examples*: for each rule whose removal has a fault to match, the model's shortest counter-example is replayed:
+//! mutator steps one by one, collector steps as milestones (the real collector goes on until it has done what the model's
+//! step is about). With the fault something must be found, without it nothing.
+//!
+//! *Random walks*: after each step of the real collector, the model must have steps that lead to what is observed; after
+//! each step of the mutator both must have had the same outcome. The set of all states that the model may be in is kept, so
+//! that the order in which the collector takes tables and objects, which the model leaves open, does not matter.
+//!
+//! # Abstraction
+//! The phase is the same. A cell is free in both or in neither. An object that is marked is marked in the model; one that
+//! the model has scanned is marked. What is grey in the model may have no mark yet (it waits in the mark queue's ring),
+//! but in Weak, Phantom and Sweep, when nothing is grey, marks are equal. Objects are so large that a step scans one.
+#![forbid(unsafe_code)]
+
+#[allow(dead_code, reason = "shared with the model's own tests, which use all of it")]
+#[path = "model/checker.rs"]
+mod checker;
+#[path = "model/collector.rs"]
+mod collector;
+#[path = "model/effects.rs"]
+mod effects;
+#[path = "model/encoding.rs"]
+mod encoding;
+#[path = "conformance/real.rs"]
+mod real;
+#[allow(dead_code, reason = "as for the checker")]
+#[path = "model/rules.rs"]
+mod rules;
+#[allow(dead_code, reason = "as for the checker")]
+#[path = "model/scopes.rs"]
+mod scopes;
+#[path = "model/state.rs"]
+mod state;
+#[allow(dead_code, reason = "as for the checker")]
+#[path = "model/steps.rs"]
+mod steps;
+#[path = "model/text.rs"]
+mod text;
+#[path = "conformance/walk.rs"]
+mod walk;
+
+use checker::search;
+use metronome_gc::testing::Fault;
+use rules::{Rule, Rules};
+use scopes::NECESSARY;
+use steps::Model;
+
+/// Rules, and the fault that removes the same protection from the real collector.
+const MATCHES: &[(Rule, Fault)] = &[
+    (Rule::StoreShadesRemoved, Fault::NoDeletionBarrier),
+    (Rule::StoreShadesRemovedInWeak, Fault::NoDeletionBarrier),
+    (Rule::StoreShadesRemovedInFinalize, Fault::NoDeletionBarrier),
+    (Rule::StoreShadesNew, Fault::NoInsertionBarrier),
+    (Rule::InitialiserShadesNew, Fault::NoInitialiserBarrier),
+    (Rule::GlobalNewShades, Fault::NoGlobalCreateBarrier),
+    (Rule::RootGetShades, Fault::NoHandleBarrier),
+    (Rule::GlobalGetShades, Fault::NoHandleBarrier),
+    (Rule::UpgradeShades, Fault::NoUpgradeBarrier),
+    (Rule::LongUpgradeShades, Fault::NoUpgradeBarrier),
+    (Rule::LongUpgradeShadesInWeak, Fault::NoDeferredShading),
+    (Rule::LongUpgradeShadesInFinalize, Fault::NoUpgradeBarrier),
+    (Rule::LongClearedBeforeSweep, Fault::NoBurying),
+    (Rule::WeakClearedBeforeSweep, Fault::NoWeakClearing),
+    (Rule::NewWeakIsPassedOver, Fault::NoStamps),
+    (Rule::BlackInSnapshot, Fault::AllocateWhite),
+    (Rule::BlackInMark, Fault::AllocateWhite),
+    (Rule::BlackInWeak, Fault::AllocateWhite),
+    (Rule::BlackInFinalize, Fault::AllocateWhite),
+    (Rule::BlackInPhantom, Fault::AllocateWhite),
+    (Rule::EndWaitsForGlobals, Fault::NoGlobalScan),
+];
+
+#[test]
+fn counter_examples_are_found_on_the_real_collector() {
+    let mut missed = vec![];
+    for &(rule, fault) in MATCHES {
+        let row = NECESSARY.iter().find(|row| row.0 == rule).expect("a rule with a counter-example");
+        let outcome = search(&Model { scope: row.1, rules: Rules::without(rule), strict: false }, 1_000_000);
+        let trace = outcome.counter_example.expect("tests/model.rs demands it");
+        let clean = real::replay(&trace, None);
+        assert_eq!(clean, Vec::<String>::new(), "{rule:?} with all protections on\n{trace}");
+        let found = real::replay(&trace, Some(fault));
+        println!("{rule:?} / {fault:?}: {} model steps; found {found:?}", trace.len());
+        if found.is_empty() {
+            missed.push(format!("{rule:?} / {fault:?}\n{trace}"));
+        }
+    }
+    assert!(missed.is_empty(), "not found:\n{}", missed.join("\n"));
+}
+
+#[test]
+fn the_real_collector_does_what_the_model_allows() {
+    let (mut steps, mut most, mut cycles) = (0, 0, 0);
+    for seed in 0..400 {
+        let walk = walk::walk(seed, None).unwrap_or_else(|e| panic!("walk {seed}: {e}"));
+        (steps, most, cycles) = (steps + walk.steps, most.max(walk.states), cycles + walk.cycles);
+    }
+    println!("{steps} steps, {cycles} cycles, at most {most} states of the model at a time");
+    assert!(cycles > 400);
+}
+
+/// The comparison has teeth: with a protection removed the model cannot follow.
+#[test]
+fn a_fault_leads_where_the_model_cannot_follow() {
+    let faults = [
+        Fault::NoDeletionBarrier,
+        Fault::NoInsertionBarrier,
+        Fault::NoHandleBarrier,
+        Fault::NoUpgradeBarrier,
+        Fault::AllocateWhite,
+        Fault::NoGlobalScan,
+    ];
+    for fault in faults {
+        let noticed = (0..2000).find(|&seed| walk::walk(seed, Some(fault)).is_err());
+        println!("{fault:?} is noticed by walk {noticed:?}");
+        assert!(noticed.is_some(), "{fault:?}");
+    }
+}
