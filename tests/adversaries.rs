@@ -222,7 +222,7 @@ fn a_storm_of_weak_references_clears_exactly_the_dead() {
     let (roots, weaks): (Vec<_>, Vec<_>) = heap.enter(|m| {
         let pair = |i: u64| {
             let node = m.alloc(NodeInit { value: i, next: None }).unwrap();
-            ((i % 3 == 0).then(|| Global::new(m, node)), Weak::new(m, node))
+            (i.is_multiple_of(3).then(|| Global::new(m, node)), Weak::new(m, node))
         };
         (0..n).map(pair).unzip()
     });
