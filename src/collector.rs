@@ -240,8 +240,15 @@ impl Collector {
         self.queue.scanned
     }
 
+    /// References visited, objects scanned and leaves marked in the last step.
+    #[cfg(feature = "hooks")]
+    pub(crate) fn step_units(&self) -> u32 {
+        self.queue.units()
+    }
+
     /// One step. See the module's table for its bound.
     pub(crate) fn step(&mut self, stopped: &Stopped<'_>) -> (StepName, Progress) {
+        self.queue.begin_units();
         match self.work {
             Work::Idle => (StepName::Arm, self.arm(stopped)),
             Work::Marking(_) => self.marking_step(stopped),

@@ -66,6 +66,18 @@ impl MarkQueue {
         }
     }
 
+    /// Begins to count the units of a step of any kind.
+    #[inline]
+    pub(crate) fn begin_units(&mut self) {
+        self.units = 0;
+    }
+
+    /// References visited, objects scanned and leaves marked in this step.
+    #[cfg(feature = "hooks")]
+    pub(crate) fn units(&self) -> u32 {
+        self.units
+    }
+
     /// Nothing waits here (grey bits are the heap's to know).
     pub(crate) fn is_empty(&self) -> bool {
         self.top == 0 && self.ring_len == 0

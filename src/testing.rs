@@ -29,6 +29,8 @@ pub use metronome_barrier::Phase;
 pub struct Steps {
     /// Names of the steps, in order.
     pub names: Vec<&'static str>,
+    /// For each of them: references visited, objects scanned and leaves marked.
+    pub units: Vec<u32>,
     /// The last step found that a mutator has to come by a safepoint first.
     pub blocked: bool,
     /// The last step ended the cycle.
@@ -175,6 +177,7 @@ impl TestHeap {
         while more(&steps) {
             let (name, progress) = collector.step(&stopped);
             steps.names.push(name.text());
+            steps.units.push(collector.step_units());
             steps.blocked = matches!(progress, Progress::Blocked { .. });
             steps.done = progress == Progress::Done;
             if steps.blocked || steps.done {
