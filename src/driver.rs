@@ -78,7 +78,7 @@ pub(crate) struct Driver {
     scheduler: Scheduler,
     pacer: Pacer,
     events: Recorder,
-    spin: Spin,
+    pub(crate) spin: Spin,
     cycle: CycleSums,
     /// The mutator that the cycle waits for, since when, and whether that was reported.
     blocked: Option<(usize, u64, bool)>,
