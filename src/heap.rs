@@ -340,6 +340,11 @@ struct Closer<'a> {
 impl Drop for Closer<'_> {
     fn drop(&mut self) {
         if !self.done {
+            if !self.threads.iter().any(|t| t.thread().name() == Some(FINALIZER)) {
+                // The reaper waits for the end of a thread that has never begun.
+                // Release: pairs with the Acquire in the reaper.
+                self.shared.finalizer_done.store(1, Release);
+            }
             signal_shutdown(self.shared);
             for t in self.threads.drain(..) {
                 let _ = t.join();

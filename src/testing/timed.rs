@@ -276,7 +276,13 @@ impl TimedHeap {
         // Waits by looking at the virtual clock: the system's would never reach such a deadline, or be long past it.
         driver.spin = Spin(u32::MAX);
         let sleepers = Sleepers { until: Some(BEGIN_NS), seen: 0, ticker, fault: TickFault::OnTime };
-        Ok(TimedHeap { shared, machine, driver: Mutex::new(driver), reporter, sleepers: Mutex::new(sleepers) })
+        Ok(TimedHeap {
+            shared,
+            machine,
+            driver: Mutex::new(driver),
+            reporter,
+            sleepers: Mutex::new(sleepers),
+        })
     }
 
     /// Runs `f` as a mutator.
@@ -361,7 +367,7 @@ impl TimedHeap {
                 continue;
             }
             // A clock that was put back: the grid's next deadline is nearer than the one kept.
-            if p.ticker.deadline_ns() - now > s.config.beat_ns {
+            if p.ticker.deadline_ns().saturating_sub(now) > s.config.beat_ns {
                 let _ = p.ticker.wake(now);
             }
             let next = timer.unwrap_or(u64::MAX).min(tick_at);

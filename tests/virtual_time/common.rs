@@ -3,66 +3,66 @@
 use metronome_gc::testing::{Cost, Stop, TickFault, TimedHeap, World};
 use metronome_gc::{Config, GcArray, Mutator, Root, Slot, Trace};
 
-pub const MS: u64 = 1_000_000;
+pub(crate) const MS: u64 = 1_000_000;
 /// Where true time begins.
-pub const BEGIN: u64 = 1_000_000_000_000;
+pub(crate) const BEGIN: u64 = 1_000_000_000_000;
 
 /// Numbers from a seed (xorshift).
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub fn new(seed: u64) -> Dice {
+    pub(crate) fn new(seed: u64) -> Dice {
         Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
     /// Below `n`.
-    pub fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) % n.max(1)
     }
 
-    pub fn percent(&mut self, p: u64) -> bool {
+    pub(crate) fn percent(&mut self, p: u64) -> bool {
         self.below(100) < p
     }
 }
 
 #[derive(Trace)]
-pub struct Node {
-    pub id: u64,
-    pub older: Slot<Node>,
+pub(crate) struct Node {
+    pub(crate) id: u64,
+    pub(crate) older: Slot<Node>,
     _room: [u64; 5],
 }
 
 /// Keeps the newest of the nodes that it makes in a table, each with a link to the one in the next place.
-pub struct Program {
+pub(crate) struct Program {
     table: Root<GcArray<Slot<Node>>>,
     made: u64,
-    pub failed: u64,
+    pub(crate) failed: u64,
     /// Nodes made in a slice.
-    pub rate: u64,
-    pub dice: Dice,
+    pub(crate) rate: u64,
+    pub(crate) dice: Dice,
     /// Chance of a fault at a tick, in percent.
-    pub tick_faults: u64,
-    pub clock_back: bool,
-    pub lost: bool,
+    pub(crate) tick_faults: u64,
+    pub(crate) clock_back: bool,
+    pub(crate) lost: bool,
     /// Longest way to a poll; `None`: it comes by none.
-    pub arrives: Option<u64>,
-    pub timer_late: u64,
+    pub(crate) arrives: Option<u64>,
+    pub(crate) timer_late: u64,
 }
 
-const KEPT: usize = 1000;
+const KEPT: usize = 2000;
 
 impl Program {
-    pub fn new(m: &mut Mutator<'_>, seed: u64) -> Program {
+    pub(crate) fn new(m: &mut Mutator<'_>, seed: u64) -> Program {
         let table = m.alloc_slots::<Node>(KEPT).unwrap();
         Program {
             table: Root::new(m, table),
             made: 0,
             failed: 0,
-            rate: 12,
+            rate: 8,
             dice: Dice::new(seed),
             tick_faults: 0,
             clock_back: false,
@@ -73,7 +73,7 @@ impl Program {
     }
 
     /// Every node that is kept is what it was when it was made.
-    pub fn check(&self, m: &Mutator<'_>) {
+    pub(crate) fn check(&self, m: &Mutator<'_>) {
         let table = self.table.get(m);
         for i in 0..KEPT.min(self.made as usize) {
             let n = table.load(m, i).expect("it was stored");
@@ -132,48 +132,47 @@ impl World for Program {
     }
 }
 
-pub fn config(name: &str, value: &str) -> Config {
-    Config::default().with("heap", "8M").unwrap().with(name, value).unwrap()
+/// A heap in which a cycle follows the other, so that windows are full.
+pub(crate) fn config(name: &str, value: &str) -> Config {
+    let c = Config::default().with("heap", "8M").unwrap().with("cycle-interval", "1ms").unwrap();
+    c.with(name, value).unwrap()
 }
 
 /// Runs a program that `set` has changed for `ns`, then an idle one until all is told.
-pub fn run(heap: &TimedHeap, seed: u64, ns: u64, set: impl FnOnce(&mut Program)) -> u64 {
+pub(crate) fn run(heap: &TimedHeap, seed: u64, ns: u64, set: impl FnOnce(&mut Program)) -> u64 {
     heap.enter(|m| {
         let mut p = Program::new(m, seed);
         set(&mut p);
         heap.run(m, ns, &mut p);
         p.check(m);
         p.rate = 0;
-        heap.run(m, 100 * MS, &mut p);
+        heap.run(m, 30 * MS, &mut p);
         p.check(m);
         p.failed
     })
 }
 
 /// Costs below `most`, from a seed; the release costs up to a tenth of that.
-pub fn costs(seed: u64, most: u64) -> impl FnMut(&'static str) -> Cost + Send {
+pub(crate) fn costs(seed: u64, most: u64) -> impl FnMut(&'static str) -> Cost + Send {
     let mut dice = Dice::new(seed ^ 0xC057);
     move |name| Cost::own(1 + dice.below(if name == "release" { most / 10 } else { most }))
 }
 
 /// What a stop is charged: the stop up to its budget, and the collector's own work.
-pub fn charged(s: &Stop, stop_budget: u64) -> u64 {
+pub(crate) fn charged(s: &Stop, stop_budget: u64) -> u64 {
     s.stop_ns.min(stop_budget) + s.own_ns
 }
 
 /// The most collector time in any window of `window` from the beginning on: every window that ends where an interval
 /// does, and the first one. Each sum is made afresh.
-pub fn most_used(intervals: &[(u64, u64)], window: u64) -> (u64, usize) {
+pub(crate) fn most_used(intervals: &[(u64, u64)], window: u64) -> (u64, usize) {
     let used = |end: u64| {
-        intervals
-            .iter()
-            .map(|&(a, b)| b.min(end).saturating_sub(a.max(end - window)))
-            .sum::<u64>()
+        intervals.iter().map(|&(a, b)| b.min(end).saturating_sub(a.max(end - window))).sum::<u64>()
     };
     let ends = intervals.iter().enumerate().map(|(i, &(_, b))| (b, i)).filter(|&(b, _)| b >= BEGIN + window);
     ends.chain([(BEGIN + window, 0)]).map(|(end, i)| (used(end), i)).max().expect("there is the first window")
 }
 
-pub fn charged_intervals(stops: &[Stop], stop_budget: u64) -> Vec<(u64, u64)> {
+pub(crate) fn charged_intervals(stops: &[Stop], stop_budget: u64) -> Vec<(u64, u64)> {
     stops.iter().map(|s| (s.start_ns, s.start_ns + charged(s, stop_budget))).collect()
 }

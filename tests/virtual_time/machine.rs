@@ -74,7 +74,10 @@ fn one_that_never_polls_is_named_charged_and_costs_ever_less() {
             let pause = two[1].start_ns - two[0].end_ns;
             assert!(pause >= c.beat_ns << k.min(6), "{pause} ns after cancelled stop {k}");
         }
-        assert!(most_used(&charged_intervals(&stops, c.effective_stop_budget_ns()), c.window_ns).0 <= c.allowance_ns());
+        assert!(
+            most_used(&charged_intervals(&stops, c.effective_stop_budget_ns()), c.window_ns).0
+                <= c.allowance_ns()
+        );
         // It polls again: the cycle ends.
         p.arrives = Some(0);
         heap.run(m, 200 * MS, &mut p);
@@ -89,7 +92,8 @@ fn a_thread_that_stands_still_inside_holds_up_the_cycle_and_is_named() {
     let (inside, told) = channel();
     let (go, gone) = channel::<()>();
     std::thread::scope(|s| {
-        let stands = || {
+        let heap = &heap;
+        let stands = move || {
             heap.enter(|_m| {
                 inside.send(()).unwrap();
                 gone.recv().unwrap();
