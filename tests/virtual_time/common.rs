@@ -53,7 +53,7 @@ pub(crate) struct Program {
     pub(crate) timer_late: u64,
 }
 
-const KEPT: usize = 2000;
+const KEPT: usize = 10_000;
 
 impl Program {
     pub(crate) fn new(m: &mut Mutator<'_>, seed: u64) -> Program {
