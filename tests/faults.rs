@@ -8,3 +8,5 @@ mod child;
 mod disk;
 #[path = "faults/refusals.rs"]
 mod refusals;
+#[path = "faults/stalled.rs"]
+mod stalled;

@@ -14,9 +14,9 @@ fn keeps_target(heap: &TimedHeap, c: &Config, slack: impl Fn(u64) -> u64) {
     assert!(used <= most, "{used} ns in the window that ends with stop {at}: {:?}", stops[at]);
 }
 
-/// A dozen of runs; `QUICKCHECK_TESTS` asks for more.
+/// Some runs; `QUICKCHECK_TESTS` asks for more.
 fn check<T: quickcheck::Testable>(property: T) {
-    let tests = std::env::var("QUICKCHECK_TESTS").ok().and_then(|v| v.parse().ok()).unwrap_or(12);
+    let tests = std::env::var("QUICKCHECK_TESTS").ok().and_then(|v| v.parse().ok()).unwrap_or(4);
     QuickCheck::new().tests(tests).quickcheck(property);
 }
 
@@ -48,11 +48,11 @@ fn every_window_keeps_the_target_under_all_tick_faults() {
 fn steps_longer_than_the_margin_overrun_by_one_of_them_at_most() {
     fn holds(seed: u64) -> bool {
         let c = config("target-utilization", "70");
-        let heap = TimedHeap::new(c.clone(), costs(seed, 180_000)).unwrap();
-        run(&heap, seed, 150 * MS, |p| p.tick_faults = 50);
-        keeps_target(&heap, &c, |longest| longest + 18_000);
+        let heap = TimedHeap::new(c.clone(), costs(seed, 120_000)).unwrap();
+        run(&heap, seed, 300 * MS, |p| p.tick_faults = 50);
+        keeps_target(&heap, &c, |longest| longest + 12_000);
         for s in heap.stops() {
-            assert!(s.end_ns - s.start_ns <= c.quantum_ns + s.longest_ns + 18_000, "{s:?}");
+            assert!(s.end_ns - s.start_ns <= c.quantum_ns + s.longest_ns + 12_000, "{s:?}");
         }
         heap.cycles() > 0
     }
