@@ -112,7 +112,7 @@ fn a_thread_that_stands_still_inside_holds_up_the_cycle_and_is_named() {
             go.send(()).unwrap();
         });
         t.join().unwrap();
-        run(&heap, 6, 100 * MS, |p| p.rate = 1);
+        run(heap, 6, 100 * MS, |p| p.rate = 1);
     });
     assert!(heap.cycles() > 0);
 }
