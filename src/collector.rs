@@ -24,7 +24,7 @@
 //! | sweep | one region: at most 64 words of three bitmaps |
 
 use crate::ephemeron::Pending;
-use crate::hooks::fault;
+use crate::hooks::{fault, machine};
 use crate::mark::MarkQueue;
 use crate::shared::{MutatorState, Record, Shared};
 use crate::stats::ReferenceCounts;
@@ -58,8 +58,14 @@ impl<'a> Stopped<'a> {
         spin: crate::gate::Spin,
         nudge: Option<(u64, &mut dyn FnMut())>,
     ) -> Result<Stopped<'a>, crate::gate::Cancelled> {
-        shared.gate.stop(deadline_ns, || shared.clock.now(), spin, nudge)?;
-        Ok(Stopped { shared })
+        machine!(shared, m => m.stop_begins());
+        let now = || {
+            machine!(shared, m => m.looked(shared));
+            shared.clock.now()
+        };
+        let stopped = shared.gate.stop(deadline_ns, now, spin, nudge);
+        machine!(shared, m => m.stop_ends(stopped.is_ok()));
+        stopped.map(|()| Stopped { shared })
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) struct Driver {
     scheduler: Scheduler,
     pacer: Pacer,
     events: Recorder,
-    spin: Spin,
+    pub(crate) spin: Spin,
     cycle: CycleSums,
     /// The mutator that the cycle waits for, since when, and whether that was reported.
     blocked: Option<(usize, u64, bool)>,
@@ -198,6 +198,9 @@ impl Driver {
     /// One round: see the module's documentation.
     pub(crate) fn round(&mut self) -> Round {
         let mut now = self.shared.clock.now();
+        if now < self.last_now_ns {
+            self.clock_went_back(now);
+        }
         if let Some(at) = self.tell_at() {
             // Below 50 % a quantum may follow at once, and so it may when mutators wait for memory.
             // Relaxed: a hint.
@@ -212,7 +215,7 @@ impl Driver {
             now = self.shared.clock.now();
         }
         if now < self.last_now_ns {
-            self.events.emit(Event::ClockStep { ns: now });
+            self.clock_went_back(now);
         }
         self.last_now_ns = now;
         self.follow_size(now);
@@ -292,6 +295,27 @@ impl Driver {
                 *ns = (*ns).max(q.resumed_ns);
             }
             self.events.emit(e);
+        }
+    }
+
+    /// Times that are kept go back with the clock: none of them shuts the collector out until it has caught up.
+    /// (The ledger has a base of its own.)
+    fn clock_went_back(&mut self, now: u64) {
+        let by = self.last_now_ns - now;
+        self.last_now_ns = now;
+        self.tell_held();
+        self.events.emit(Event::ClockStep { ns: now });
+        let s = &self.shared;
+        // Relaxed: a hint for the alarm; this thread's own note.
+        s.next_start_ns.store(0, Relaxed);
+        s.last_cycle_ns.fetch_min(now, Relaxed);
+        self.not_before_ns = self.not_before_ns.saturating_sub(by);
+        self.due_ns = self.due_ns.min(now);
+        self.sample.0 = self.sample.0.min(now);
+        self.cycle.start_ns = self.cycle.start_ns.min(now);
+        self.failed_told_ns = self.failed_told_ns.map(|t| t.min(now));
+        if let Some((_, since, _)) = &mut self.blocked {
+            *since = now.min(*since);
         }
     }
 

@@ -172,24 +172,16 @@ impl Heap {
         closing.threads.push(spawn(WRITER, "writer", move || r.run())?);
 
         let s = Arc::clone(&shared);
-        let alarm = Alarm::spawn(
-            AlarmConfig {
-                period_ns: config.beat_ns,
-                priority: (config.alarm_priority > 0).then_some(config.alarm_priority),
-                cpu: config.alarm_cpu,
-                name: "metronome-tick".into(),
-                paused: false,
-            },
-            move |tick| {
-                // Relaxed: hints from the collector, which decides by its own ledger.
-                let due = s.wants_ticks.load(Relaxed) && tick.now_ns >= s.next_start_ns.load(Relaxed);
-                let full = s.space.used_bytes() > s.trigger_bytes.load(Relaxed);
-                if due || full || s.space.free_regions() <= s.low_regions() {
-                    s.wake_collector();
-                }
-            },
-        )
-        .map_err(|source| BuildError::Thread { name: "alarm", source })?;
+        let options = AlarmConfig {
+            period_ns: config.beat_ns,
+            priority: (config.alarm_priority > 0).then_some(config.alarm_priority),
+            cpu: config.alarm_cpu,
+            name: "metronome-tick".into(),
+            paused: false,
+        };
+        let alarm = crate::hooks::thread_refused()
+            .and_then(|()| Alarm::spawn(options, move |tick| s.tick(tick.now_ns)))
+            .map_err(|source| BuildError::Thread { name: "alarm", source })?;
         let _ = shared.alarm.set(alarm.control());
         refusals.extend(alarm.report().refusals().map(|e| format!("alarm: {e}")));
         let mut closing = closing;
@@ -348,6 +340,11 @@ struct Closer<'a> {
 impl Drop for Closer<'_> {
     fn drop(&mut self) {
         if !self.done {
+            if !self.threads.iter().any(|t| t.thread().name() == Some(FINALIZER)) {
+                // The reaper waits for the end of a thread that has never begun.
+                // Release: pairs with the Acquire in the reaper.
+                self.shared.finalizer_done.store(1, Release);
+            }
             signal_shutdown(self.shared);
             for t in self.threads.drain(..) {
                 let _ = t.join();
@@ -361,9 +358,8 @@ fn spawn(
     role: &'static str,
     f: impl FnOnce() + Send + 'static,
 ) -> Result<JoinHandle<()>, BuildError> {
-    std::thread::Builder::new()
-        .name(name.into())
-        .spawn(f)
+    crate::hooks::thread_refused()
+        .and_then(|()| std::thread::Builder::new().name(name.into()).spawn(f))
         .map_err(|source| BuildError::Thread { name: role, source })
 }
 

@@ -56,7 +56,10 @@ pub enum Fault {
 pub(crate) struct Hooks {
     faults: AtomicU32,
     fail_after: AtomicU32,
+    /// What `fail_after` counts: every allocating entry, or refills alone.
+    everything: AtomicBool,
     low_memory: AtomicBool,
+    machine: std::sync::OnceLock<std::sync::Arc<dyn Machine>>,
 }
 
 #[cfg(any(test, feature = "hooks"))]
@@ -97,7 +100,72 @@ impl Hooks {
         // Relaxed: a test's switch.
         self.fail_after.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)) == Ok(1)
     }
+
+    /// Makes the `n`-th call from now of any allocating entry fail (0: none): a cell (object, spine, leaf, index leaf), a
+    /// thread's attachment, a chunk of a log, a place in immortal memory. From now on each cell is a call of its own.
+    #[cfg(feature = "hooks")]
+    pub(crate) fn fail_call(&self, n: u32) {
+        // Relaxed, both: a test's switches.
+        self.everything.store(true, Relaxed);
+        self.fail_after.store(n, Relaxed);
+    }
+
+    /// Whether each cell is to come by the refill.
+    pub(crate) fn every_cell(&self) -> bool {
+        // Relaxed: a test's switch.
+        self.everything.load(Relaxed)
+    }
+
+    /// Whether this call of an entry other than the refill fails.
+    pub(crate) fn call_fails(&self) -> bool {
+        self.every_cell() && self.refill_fails()
+    }
+
+    /// Calls until the one that fails (0: it has failed, or none is to).
+    #[cfg(feature = "hooks")]
+    pub(crate) fn calls_left(&self) -> u32 {
+        // Relaxed: a test's switch.
+        self.fail_after.load(Relaxed)
+    }
+
+    /// Puts a machine under the heap, once.
+    #[cfg(feature = "hooks")]
+    pub(crate) fn set_machine(&self, m: std::sync::Arc<dyn Machine>) {
+        let _ = self.machine.set(m);
+    }
+
+    pub(crate) fn machine(&self) -> Option<&dyn Machine> {
+        self.machine.get().map(|m| &**m)
+    }
 }
+
+/// A simulated machine under a heap in virtual time: says what the collector thread's doings cost.
+#[cfg(any(test, feature = "hooks"))]
+pub(crate) trait Machine: std::fmt::Debug + Send + Sync {
+    /// CPU time of the collector thread.
+    fn cpu_ns(&self) -> u64;
+    /// The collector requests a stop.
+    fn stop_begins(&self);
+    /// The collector, which waits for running mutators, looks at the clock.
+    fn looked(&self, shared: &crate::shared::Shared);
+    /// The stop has come about, or was given up.
+    fn stop_ends(&self, came_about: bool);
+    /// A step has been taken.
+    fn stepped(&self, name: &'static str);
+    /// The mutators were let run on.
+    fn released(&self);
+}
+
+/// Tells the machine under a heap in virtual time, if there is one; nothing outside tests.
+macro_rules! machine {
+    ($shared:expr, $m:ident => $tell:expr) => {{
+        #[cfg(any(test, feature = "hooks"))]
+        if let Some($m) = $shared.hooks.machine() {
+            $tell;
+        }
+    }};
+}
+pub(crate) use machine;
 
 /// Whether a fault is on; a constant `false` outside tests.
 macro_rules! fault {
@@ -110,3 +178,31 @@ macro_rules! fault {
     }};
 }
 pub(crate) use fault;
+
+#[cfg(any(test, feature = "hooks"))]
+thread_local! {
+    /// Threads that a build on this thread will still be given, and then one that it is refused; 0: none is.
+    static REFUSE_THREAD: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// Refuses this thread the `n`-th thread of a heap from now (0: none); returns what was left of the last such wish.
+#[cfg(feature = "hooks")]
+pub(crate) fn refuse_thread(n: u32) -> u32 {
+    REFUSE_THREAD.replace(n)
+}
+
+/// Asked before each of a heap's threads is started.
+///
+/// # Errors
+/// The system's error that a test wants instead.
+pub(crate) fn thread_refused() -> std::io::Result<()> {
+    #[cfg(any(test, feature = "hooks"))]
+    {
+        let n = REFUSE_THREAD.get();
+        REFUSE_THREAD.set(n.saturating_sub(1));
+        if n == 1 {
+            return Err(std::io::Error::from_raw_os_error(libc::EAGAIN));
+        }
+    }
+    Ok(())
+}

@@ -48,9 +48,11 @@ impl LogSink {
         let (tx, rx) = sync_channel(16);
         let error = Arc::new(Mutex::new(None));
         let told = Arc::clone(&error);
-        let thread = std::thread::Builder::new()
-            .name("metronome-disk".into())
-            .spawn(move || write_all(file, &rx, &told))
+        let thread = crate::hooks::thread_refused()
+            .and_then(|()| {
+                let builder = std::thread::Builder::new().name("metronome-disk".into());
+                builder.spawn(move || write_all(file, &rx, &told))
+            })
             .map_err(|source| BuildError::Thread { name: "disk", source })?;
         Ok(LogSink { buffer: Vec::new(), tx: Some(tx), thread: Some(thread), error })
     }

@@ -1,6 +1,7 @@
 //! Measuring the steps of a quantum.
 
 use crate::collector::StepName;
+use crate::shared::Shared;
 use metronome_alarm::thread_cpu_ns;
 use metronome_barrier::Phase;
 
@@ -10,6 +11,18 @@ const SUSPICIOUS_NS: u64 = 5_000;
 /// even if every one of them misses all caches. A step above it was interrupted where the thread's CPU clock does not show
 /// it: interrupts run on the thread's account, and so does, in most virtual machines, what the host takes.
 pub(crate) const STEP_CEILING_NS: u64 = 200_000;
+
+/// CPU time of the calling thread, which is the collector's.
+#[inline]
+pub(crate) fn cpu_ns(s: &Shared) -> u64 {
+    #[cfg(any(test, feature = "hooks"))]
+    if let Some(m) = s.hooks.machine() {
+        return m.cpu_ns();
+    }
+    #[cfg(not(any(test, feature = "hooks")))]
+    let _ = s;
+    thread_cpu_ns()
+}
 
 /// Which of mark, sweep, other a step's time belongs to.
 pub(crate) fn bucket(phase: Phase) -> usize {
@@ -50,14 +63,14 @@ impl StepMeter {
     /// A step ran from `from` to `to`. Reads the CPU clock (about half a microsecond) only when the step looks
     /// longer than any before and longer than [`SUSPICIOUS_NS`].
     #[inline]
-    pub(crate) fn step(&mut self, name: StepName, from: u64, to: u64) {
+    pub(crate) fn step(&mut self, s: &Shared, name: StepName, from: u64, to: u64) {
         self.steps += 1;
         let mut ns = to.saturating_sub(from);
         if ns <= self.longest_ns && ns <= STEP_CEILING_NS {
             return;
         }
         if ns > SUSPICIOUS_NS {
-            let cpu = thread_cpu_ns();
+            let cpu = cpu_ns(s);
             // The steps since the last reading took at most their wall time; the rest was this step's.
             let since = cpu.saturating_sub(self.cpu_ns).saturating_sub(from.saturating_sub(self.wall_ns));
             ns = ns.min(since.max(1));

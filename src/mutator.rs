@@ -123,7 +123,11 @@ impl<'h> Mutator<'h> {
         if !s.space.mark(cell) {
             return;
         }
-        if self.with_local(|l| l.log.push(&s.logs, cell)) {
+        #[cfg(any(test, feature = "hooks"))]
+        let refused = s.hooks.call_fails();
+        #[cfg(not(any(test, feature = "hooks")))]
+        let refused = false;
+        if !refused && self.with_local(|l| l.log.push(&s.logs, cell)) {
             s.list_log(self.record());
         } else {
             // No chunk left: remember it in the grey bits. Relaxed: a counter for reports.
@@ -327,6 +331,11 @@ impl<'h> Mutator<'h> {
             // Before the look, so that growth by another thread is not missed.
             let limit = s.space.limit_regions();
             if let Some(c) = self.with_local(|l| l.cursors.refill(&s.space, cursor, s.colour())) {
+                #[cfg(any(test, feature = "hooks"))]
+                if s.hooks.every_cell() {
+                    // The rest of the run goes back, so that the next cell comes by here too.
+                    self.with_local(|l| l.cursors.flush(&s.space));
+                }
                 return Ok(c);
             }
             // Ends: each further round is in a heap of another size, and there is a largest one.

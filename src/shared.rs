@@ -328,6 +328,16 @@ impl Shared {
         futex_wake(&self.wake, 1);
     }
 
+    /// A tick of the alarm, at `now_ns`: wakes the collector if there may be something for it to do. O(1).
+    pub(crate) fn tick(&self, now_ns: u64) {
+        // Relaxed: hints from the collector, which decides by its own ledger.
+        let due = self.wants_ticks.load(Relaxed) && now_ns >= self.next_start_ns.load(Relaxed);
+        let full = self.space.used_bytes() > self.trigger_bytes.load(Relaxed);
+        if due || full || self.space.free_regions() <= self.low_regions() {
+            self.wake_collector();
+        }
+    }
+
     /// Asks for a cycle that starts after now. Returns the number of cycles that must have been completed then.
     pub(crate) fn request_cycle(&self) -> u64 {
         self.request_cycle_with(|_| ())

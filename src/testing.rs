@@ -9,6 +9,7 @@
 //! one must do so in [`TestHeap::wait_paused`] or outside [`TestHeap::enter`], or the stop would last for ever.
 
 mod look;
+mod timed;
 
 use crate::collector::{Collector, Progress, Stopped};
 use crate::config::{Config, Exhaustion};
@@ -22,7 +23,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use crate::hooks::Fault;
 pub use look::Look;
+pub use metronome_arraylet::os::{refuse_locking, refuse_mapping};
 pub use metronome_barrier::Phase;
+pub use timed::{Cost, Stop, TickFault, TimedHeap, World};
 
 /// What some steps did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,6 +96,17 @@ impl TestHeap {
     /// Makes the `n`-th refill from now fail (0: none).
     pub fn fail_refill(&self, n: u32) {
         self.shared.hooks.fail_refill(n);
+    }
+
+    /// Makes the `n`-th call from now of any allocating entry fail (0: none): each cell, attachment and log chunk counts.
+    pub fn fail_call(&self, n: u32) {
+        self.shared.hooks.fail_call(n);
+    }
+
+    /// Calls until the one that is to fail; 0 if it has failed.
+    #[must_use]
+    pub fn calls_left(&self) -> u32 {
+        self.shared.hooks.calls_left()
     }
 
     /// The phase now.
@@ -261,6 +275,12 @@ impl TestHeap {
     pub fn reap(&self) {
         crate::reaper::reap_all(&self.shared);
     }
+}
+
+/// Refuses the calling thread the `n`-th thread of a heap that it builds (0: none); returns what was left of the last such
+/// wish, 0 if it was fulfilled.
+pub fn refuse_thread(n: u32) -> u32 {
+    crate::hooks::refuse_thread(n)
 }
 
 /// Lets the heap's memory thread believe once that the system is low on memory.

@@ -103,6 +103,36 @@ impl std::error::Error for ReserveError {
     }
 }
 
+#[cfg(feature = "hooks")]
+thread_local! {
+    /// Mappings that this thread will still be given, and then one that it is refused; 0: none is.
+    static REFUSE_MAP: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    /// The same for locking.
+    static REFUSE_LOCK: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts a test's switch down; whether this call is the one to be refused.
+#[cfg(feature = "hooks")]
+fn refuses(switch: &'static std::thread::LocalKey<std::cell::Cell<u32>>) -> bool {
+    let n = switch.get();
+    switch.set(n.saturating_sub(1));
+    n == 1
+}
+
+/// Refuses this thread the `n`-th mapping from now (0: none); returns what was left of the last such wish.
+#[cfg(feature = "hooks")]
+#[doc(hidden)]
+pub fn refuse_mapping(n: u32) -> u32 {
+    REFUSE_MAP.replace(n)
+}
+
+/// Refuses this thread the `n`-th locking of memory from now (0: none); returns what was left of the last such wish.
+#[cfg(feature = "hooks")]
+#[doc(hidden)]
+pub fn refuse_locking(n: u32) -> u32 {
+    REFUSE_LOCK.replace(n)
+}
+
 /// A private anonymous mapping, zeroed, unmapped on drop.
 #[derive(Debug)]
 pub struct Mapping {
@@ -123,6 +153,10 @@ impl Mapping {
         let bytes =
             bytes.checked_next_multiple_of(page).filter(|&b| b > 0).ok_or(ReserveError::Size { bytes })?;
         let padded = bytes.checked_add(align).ok_or(ReserveError::Size { bytes })?;
+        #[cfg(feature = "hooks")]
+        if refuses(&REFUSE_MAP) {
+            return Err(ReserveError::Map { bytes, source: std::io::Error::from_raw_os_error(libc::ENOMEM) });
+        }
         // SAFETY: an anonymous mapping at an address of the system's choice touches no memory of ours.
         let raw = unsafe {
             libc::mmap(
@@ -213,6 +247,11 @@ impl Mapping {
                 return Err(ReserveError::Prefault { bytes, source });
             }
             self.touch(range);
+        }
+        #[cfg(feature = "hooks")]
+        if lock && refuses(&REFUSE_LOCK) {
+            let source = std::io::Error::from_raw_os_error(libc::EPERM);
+            return Ok(Some(format!("mlock of the heap: {source} (raise RLIMIT_MEMLOCK)")));
         }
         // SAFETY: locking our own mapping keeps its content.
         if lock && unsafe { libc::mlock(at.cast(), bytes) } != 0 {

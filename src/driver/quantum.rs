@@ -3,11 +3,11 @@
 use super::{BACK_OFF_MAX, Driver, PATIENCE_NS};
 use crate::collector::{Progress, Stopped};
 use crate::events::{CycleEnd, Event, Quantum};
-use crate::meter::{StepMeter, bucket};
+use crate::hooks::machine;
+use crate::meter::{StepMeter, bucket, cpu_ns};
 use crate::reason::SyncReason;
 use crate::shared::MutatorState;
 use crate::sync::futex_wake;
-use metronome_alarm::thread_cpu_ns;
 use metronome_barrier::Phase;
 use metronome_scheduler::CycleFacts;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Driver {
             }
         };
         self.cancelled = 0;
-        let cpu_start = thread_cpu_ns();
+        let cpu_start = cpu_ns(s);
         let work_start = s.clock.now();
         let deadline = start_ns.saturating_add(work_budget);
         let phase = s.phase.get();
@@ -91,8 +91,9 @@ impl Driver {
             let before = s.phase.get();
             let (name, p) = self.collector.step(&stopped);
             progress = p;
+            machine!(s, m => m.stepped(name.text()));
             let after = s.clock.now();
-            meter.step(name, now, after);
+            meter.step(s, name, now, after);
             s.step_times.record(after.saturating_sub(now), 0);
             spent[bucket(before)] += after.saturating_sub(now);
             now = after;
@@ -101,9 +102,10 @@ impl Driver {
             }
         }
         drop(stopped);
+        machine!(s, m => m.released());
         let end_ns = s.clock.now();
         self.learn_margin(end_ns.saturating_sub(now));
-        let cpu_ns = thread_cpu_ns().saturating_sub(cpu_start);
+        let cpu_ns = cpu_ns(s).saturating_sub(cpu_start);
         self.scheduler.record(start_ns, end_ns);
         let stop_ns = work_start.saturating_sub(start_ns);
         // The CPU clock is read just outside the wall clock's stretch; a quantum is never charged more than it took.

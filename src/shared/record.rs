@@ -126,6 +126,10 @@ impl Shared {
 
     /// A record for the calling thread: a used one if possible. `None` when `max_mutators` threads are attached.
     pub(crate) fn attach(&self) -> Option<&Record> {
+        #[cfg(any(test, feature = "hooks"))]
+        if self.hooks.call_fails() {
+            return None;
+        }
         self.take_record().inspect(|r| self.own(r))
     }
 
