@@ -8,6 +8,8 @@
 //! As in a real heap: a step needs a stop, and a stop needs every mutator to wait. A thread that waits for another
 //! one must do so in [`TestHeap::wait_paused`] or outside [`TestHeap::enter`], or the stop would last for ever.
 
+mod corrupt;
+
 use crate::collector::{Collector, Progress, Stopped};
 use crate::config::Verify;
 use crate::config::{Config, Exhaustion};
@@ -20,6 +22,7 @@ use metronome_alarm::{Clock, ManualClock};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use crate::hooks::Fault;
+pub use corrupt::{corrupt_used, corrupt_used_while};
 pub use metronome_barrier::Phase;
 
 /// What some steps did.

@@ -2,6 +2,8 @@
 //! found) and with one of them off (the verifier must find it), and random programs against an oracle.
 #![forbid(unsafe_code)]
 
+#[path = "teeth/checks.rs"]
+mod checks;
 #[path = "teeth/random.rs"]
 mod random;
 #[path = "teeth/ref_scripts.rs"]

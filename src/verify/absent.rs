@@ -22,10 +22,6 @@ impl Verifier {
         match *self {}
     }
 
-    pub(crate) fn take(&mut self) -> Found {
-        match *self {}
-    }
-
     pub(crate) fn demand(_: &Shared, _: &Stopped<'_>, _: &View) -> Option<(VerifyReport, Found)> {
         None
     }

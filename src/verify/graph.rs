@@ -58,6 +58,8 @@ pub(super) struct Graph<'a> {
     /// Headers that have been found to be type information.
     known: RefCell<HashSet<usize>>,
     walk: OnceCell<Walk>,
+    /// A tracer has one, and does not use it while it collects.
+    unused: RefCell<MarkQueue>,
 }
 
 impl<'a> Graph<'a> {
@@ -71,7 +73,7 @@ impl<'a> Graph<'a> {
             };
         }
         rests.sort_unstable();
-        Graph { s, rests, known: RefCell::default(), walk: OnceCell::new() }
+        Graph { s, rests, known: RefCell::default(), walk: OnceCell::new(), unused: MarkQueue::new(2).into() }
     }
 
     fn is_reserved(&self, cell: *mut u8) -> bool {
@@ -139,9 +141,9 @@ impl<'a> Graph<'a> {
         match object.info.kind {
             Kind::Leaf => {}
             Kind::Object(trace) => {
-                let mut queue = MarkQueue::new(2);
-                let mut tracer =
-                    Tracer { queue: &mut queue, space: &self.s.space, children: Some(&mut out.objects) };
+                let mut queue = self.unused.borrow_mut();
+                let children = Some(&mut out.objects);
+                let mut tracer = Tracer { queue: &mut queue, space: &self.s.space, children };
                 // SAFETY: the header says so.
                 unsafe { trace(object.cell, &mut tracer) };
             }

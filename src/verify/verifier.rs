@@ -99,6 +99,7 @@ impl Verifier {
     }
 
     /// What has been found since this was last called.
+    #[cfg(feature = "hooks")]
     pub(crate) fn take(&mut self) -> Found {
         std::mem::take(&mut self.found)
     }

@@ -421,7 +421,8 @@ fn compare<P: Tag>(m: &Mutator<'_>, w: &World<P>, roots: &Roots<P>) {
 fn program<P: Tag>(seed: u64) -> (usize, usize, usize) {
     let mut random = Random(seed);
     let threads = 1 + random.below(3);
-    let config = Config { heap: 4 << 20, max_mutators: 8, log_buffers: 4, ..Config::DEFAULT };
+    let verify = Some(metronome_gc::Verify::ALL);
+    let config = Config { heap: 4 << 20, max_mutators: 8, log_buffers: 4, verify, ..Config::DEFAULT };
     let stage = Stage::<P> {
         heap: TestHeap::new(config).unwrap(),
         world: Mutex::new(World {

@@ -221,7 +221,8 @@ fn segment<'m, P: Tag>(m: &'m Mutator<'_>, stage: &Stage<P>, roots: &mut Roots<P
 fn program<P: Tag>(seed: u64, fault: Option<Fault>) -> [usize; 6] {
     let mut random = Random(seed);
     let threads = 1 + random.below(3);
-    let config = Config { heap: 4 << 20, max_mutators: 8, log_buffers: 4, ..Config::DEFAULT };
+    let verify = Some(metronome_gc::Verify::ALL);
+    let config = Config { heap: 4 << 20, max_mutators: 8, log_buffers: 4, verify, ..Config::DEFAULT };
     let stage = Arc::new(Stage::<P> {
         heap: TestHeap::new(config).unwrap(),
         world: Mutex::new(World {
