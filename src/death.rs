@@ -71,6 +71,8 @@ impl Deaths {
         self.table.len()
     }
 
+    /// The object of an entry, for the verifier.
+    #[cfg(feature = "verify")]
     pub(crate) fn object(&self, i: u32) -> *mut u8 {
         self.table.get(i)
     }

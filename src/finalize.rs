@@ -147,6 +147,7 @@ impl Finalizers {
     }
 
     /// The object of any registration, for the verifier.
+    #[cfg(feature = "verify")]
     pub(crate) fn object(&self, i: u32) -> *mut u8 {
         self.table.get(i)
     }

@@ -110,6 +110,7 @@ fn every_workload_ends_verified_with_all_fields() {
         ] {
             assert!(json[name].is_number(), "{name}: {json:#}");
         }
+        assert!(json["floating"].is_null(), "{json:#}");
         assert!(json["verbose_log_error"].is_null() && json["nothing"].is_null(), "{json:#}");
         // Whether the target is kept on this machine is not this test's matter, nor whether a quantum ran at all: a
         // collector that gets no CPU has nothing to be measured by.
@@ -509,4 +510,23 @@ fn a_signal_ends_the_run_early_with_its_summary_and_its_status() {
         let json: Value = serde_json::from_slice(&out.stdout).unwrap();
         assert_eq!((&json["interrupted"], &json["verified"]), (&true.into(), &true.into()), "{json:#}");
     }
+}
+
+#[test]
+fn verification_is_an_option_and_its_figure_is_shown() {
+    let args = ["run", "--workload", "trees", "--heap", "8M", "--seconds", "0.5", "--verify", "all"];
+    let out = output(&[&args[..], &["--json", "-"]].concat());
+    let err = text(&out.stderr);
+    assert!(out.status.success(), "{err}");
+    let json: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let (cycles, floating) = (json["cycles"].as_u64().unwrap(), &json["floating"]);
+    assert_eq!(floating["cycles"].as_u64().unwrap_or(0), cycles, "{json:#}");
+    assert!(cycles == 0 || floating["total"]["bytes"].is_u64(), "{json:#}");
+    assert_eq!(json["config"]["verify"], "all");
+    let quiet = metronome(&args).env("METRONOME_VERIFY", "satb").output().unwrap();
+    assert_eq!(
+        quiet.status.code(),
+        Some(2),
+        "a malformed variable is an error, also where a flag replaces it"
+    );
 }

@@ -35,9 +35,8 @@ impl Collector {
     /// What the verifier cannot see by itself.
     fn view(&self) -> View {
         let s = &*self.shared;
-        let mut view = View::default();
-        // Relaxed: changed by this thread.
-        view.cycle = s.cycle.load(Relaxed);
+        // Relaxed, both: changed by this thread.
+        let mut view = View { cycle: s.cycle.load(Relaxed), ..View::default() };
         let done = s.cycles_done.load(Relaxed);
         let kept = (0..s.softs.len()).filter(|&i| s.softs.extra(i).keeps(done, self.soft_age));
         view.softs.extend(kept.map(|i| s.softs.get(i)));

@@ -106,6 +106,7 @@ impl fmt::Display for VerifyError {
 impl std::error::Error for VerifyError {}
 
 /// Where the collector is when it verifies.
+#[cfg_attr(not(feature = "verify"), allow(dead_code))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edge {
     /// Before arming.

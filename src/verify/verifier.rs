@@ -65,7 +65,7 @@ impl Verifier {
     /// Whether anything is to be done at this edge of cycle number `cycle`.
     pub(crate) fn wants(&mut self, edge: Edge, cycle: u64) -> bool {
         if edge == Edge::Arm {
-            self.active = cycle % u64::from(self.checks.every.max(1)) == 0;
+            self.active = cycle.is_multiple_of(u64::from(self.checks.every.max(1)));
         }
         self.active
     }
