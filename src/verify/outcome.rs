@@ -164,6 +164,7 @@ impl Edge {
 }
 
 /// What the verifier has to be told of the collector's own state.
+#[cfg_attr(not(feature = "verify"), allow(dead_code))]
 #[derive(Debug, Default)]
 pub(crate) struct View {
     /// Number of the cycle.
