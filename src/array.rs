@@ -3,7 +3,7 @@
 use crate::gc::{Gc, Slot};
 use crate::mark::MarkQueue;
 use crate::mutator::Mutator;
-use crate::trace::{Kind, Trace, Tracer, TypeInfo};
+use crate::trace::{Kind, TYPE_TAG, Trace, Tracer, TypeInfo};
 use metronome_arraylet::array::{
     ArrayShape, INDEX_FAN_OUT, LEN_OFFSET, SHAPE_OFFSET, TABLE_OFFSET, path, per_leaf, tail_offset,
     top_entries, unpack,
@@ -56,9 +56,9 @@ impl<E: 'static> ElementOf<E> {
         );
     };
     pub(crate) const VALUES: &'static TypeInfo =
-        &TypeInfo { kind: Kind::Values, drop: None, name: std::any::type_name::<GcArray<E>> };
+        &TypeInfo { tag: TYPE_TAG, kind: Kind::Values, drop: None, name: std::any::type_name::<GcArray<E>> };
     pub(crate) const SLOTS: &'static TypeInfo =
-        &TypeInfo { kind: Kind::Slots, drop: None, name: std::any::type_name::<GcArray<E>> };
+        &TypeInfo { tag: TYPE_TAG, kind: Kind::Slots, drop: None, name: std::any::type_name::<GcArray<E>> };
 }
 
 /// # Safety

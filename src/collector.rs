@@ -23,11 +23,15 @@
 //! | pass, flush | 64 mutators |
 //! | sweep | one region: at most 64 words of three bitmaps |
 
+#[allow(unsafe_code)]
+mod verify;
+
 use crate::ephemeron::Pending;
 use crate::hooks::{fault, machine};
 use crate::mark::MarkQueue;
 use crate::shared::{MutatorState, Record, Shared};
 use crate::stats::ReferenceCounts;
+use crate::verify::{Edge, Floating, Verifier};
 use metronome_arraylet::RegionId;
 use metronome_barrier::Phase;
 use std::hash::{BuildHasher, RandomState};
@@ -203,6 +207,8 @@ pub(crate) struct CycleCounts {
     pub(crate) references: ReferenceCounts,
     pub(crate) scanned: u64,
     pub(crate) spilled: u64,
+    /// What was marked and not reached when marking ended, if that was measured.
+    pub(crate) floating: Option<Floating>,
 }
 
 /// The collector's private state.
@@ -216,9 +222,10 @@ pub(crate) struct Collector {
     /// Cycles that an unused soft reference is kept; set by the driver before each cycle.
     pub(crate) soft_age: u64,
     pub(crate) counts: CycleCounts,
-    /// Checks the heap at the edges of phases (O(heap), stopped): `METRONOME_VERIFY`, tests.
-    pub(crate) verify: bool,
-    pub(crate) violations: Vec<crate::verify::Violation>,
+    /// Checks the heap at the edges of phases, if asked to (O(heap), stopped).
+    pub(crate) verifier: Option<Verifier>,
+    /// The heap was verified since this was last taken: the time of that step says nothing about the collector.
+    pub(crate) verified: bool,
 }
 
 impl Collector {
@@ -231,8 +238,8 @@ impl Collector {
             work: Work::Idle,
             soft_age: u64::MAX,
             counts: CycleCounts::default(),
-            verify: false,
-            violations: Vec::new(),
+            verifier: None,
+            verified: false,
         }
     }
 
@@ -266,10 +273,11 @@ impl Collector {
     }
 
     /// Arms the barrier: the snapshot begins.
-    fn arm(&mut self, _: &Stopped<'_>) -> Progress {
+    fn arm(&mut self, stopped: &Stopped<'_>) -> Progress {
+        self.counts = CycleCounts::default();
+        self.check(Edge::Arm, stopped);
         let s = &self.shared;
         debug_assert!(self.queue.is_empty() && s.logs.is_drained() && !s.space.has_grey());
-        self.counts = CycleCounts::default();
         // Keys that died in the last cycle are waited for no more.
         self.pending = Pending::default();
         (self.queue.scanned, self.queue.spilled) = (0, 0);
@@ -326,6 +334,7 @@ impl Collector {
         let Work::Marking(m) = &mut self.work else { unreachable!("called in Marking only") };
         // The insertion barrier ends as soon as it can.
         if self.shared.phase.get() == Phase::Snapshot && m.pass(&self.shared) {
+            self.check(Edge::Mark, stopped);
             self.shared.phase.switch(Phase::Mark);
             return (StepName::Pass, Progress::More);
         }
@@ -385,20 +394,20 @@ impl Collector {
 
     /// Marking is complete: everything taken, nothing grey, all logs empty in this very stop (INV-LOG-DRAINED).
     fn terminate(&mut self, stopped: &Stopped<'_>) -> Progress {
+        self.check(Edge::Weak, stopped);
         let s = &self.shared;
-        if self.verify {
-            crate::verify::at_termination(s, stopped, &mut self.violations);
-        }
         s.phase.switch(Phase::Weak);
         self.work = Work::Clearing(Tables::new([s.weaks.len(), s.softs.len(), s.finalizers.len()]));
         Progress::More
     }
 
     /// Marks stand still: clears short and soft references to unmarked objects and finds finalizable ones among these.
-    fn clearing_step(&mut self, _: &Stopped<'_>) -> (StepName, Progress) {
+    fn clearing_step(&mut self, stopped: &Stopped<'_>) -> (StepName, Progress) {
         let s = &*self.shared;
         let Work::Clearing(tables) = &mut self.work else { unreachable!("called in Clearing only") };
         let Some((table, range)) = tables.chunk() else {
+            self.check(Edge::Finalize, stopped);
+            let s = &*self.shared;
             s.phase.switch(Phase::Finalize);
             self.work = Work::Reviving { next: 0, end: s.finalizers.len() };
             return (StepName::Revive, Progress::More);
@@ -445,9 +454,8 @@ impl Collector {
         }
         // As at the end of marking: all logs are empty in this very stop (INV-LOG-DRAINED).
         (self.counts.scanned, self.counts.spilled) = (self.queue.scanned, self.queue.spilled);
-        if self.verify {
-            crate::verify::at_termination(s, stopped, &mut self.violations);
-        }
+        self.check(Edge::Phantom, stopped);
+        let s = &*self.shared;
         s.phase.switch(Phase::Phantom);
         let lens = [s.longs.len(), s.ephemerons.len(), s.deaths.len(), s.finalizers.len()];
         self.work = Work::Burying(Tables::new(lens));
@@ -455,10 +463,12 @@ impl Collector {
     }
 
     /// Unmarked is dead: clears long references and ephemerons, notes deaths, gives finalizers out.
-    fn burying_step(&mut self, _: &Stopped<'_>) -> (StepName, Progress) {
+    fn burying_step(&mut self, stopped: &Stopped<'_>) -> (StepName, Progress) {
         let s = &*self.shared;
         let Work::Burying(tables) = &mut self.work else { unreachable!("called in Burying only") };
         let Some((table, range)) = tables.chunk() else {
+            self.check(Edge::Sweep, stopped);
+            let s = &*self.shared;
             s.space.begin_sweep();
             s.phase.switch(Phase::Sweep);
             // Relaxed: published by the gate's release, as the phase is.
@@ -509,9 +519,7 @@ impl Collector {
         // Release: pairs with the Acquire of those who wait for a cycle.
         s.cycles_done.fetch_add(1, Release);
         self.work = Work::Idle;
-        if self.verify {
-            crate::verify::at_end(s, stopped, &mut self.violations);
-        }
+        self.check(Edge::End, stopped);
         (StepName::End, Progress::Done)
     }
 

@@ -25,6 +25,7 @@ mod serde_impl;
 mod tests;
 mod validate;
 mod value;
+mod verify;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -36,13 +37,13 @@ use metronome_scheduler::Spread;
 
 pub use error::ConfigError;
 pub use options::{OPTIONS, OptionKind, OptionSpec};
+pub use verify::Verify;
 
 /// Prefix of the environment variables that [`Config::merge_env`] looks at.
 pub const ENV_PREFIX: &str = "METRONOME_";
 
-/// Variables with the prefix that belong to others: the seed of randomised tests and the choice of verifiers.
-pub const FOREIGN_VARIABLES: &[&str] =
-    &["METRONOME_SEED", "METRONOME_VERIFY", "METRONOME_PROGRAMS", "METRONOME_MODEL"];
+/// Variables with the prefix that belong to others: the seed, number and scope of randomised tests.
+pub const FOREIGN_VARIABLES: &[&str] = &["METRONOME_SEED", "METRONOME_PROGRAMS", "METRONOME_MODEL"];
 
 /// Names that are flags of `metronome run`, and options of no heap: an error says so instead of guessing.
 const FLAGS_OF_RUN: &[&str] = &[
@@ -192,6 +193,9 @@ pub struct Config {
     pub headroom_low_percent: u32,
     /// `report-blocked`: whether mutators that sleep in the kernel outside `blocking` are looked for.
     pub report_blocked: bool,
+    /// `verify`: checks of the heap at the edges of phases; `None`: what `METRONOME_VERIFY` says when the heap is built, else
+    /// none. Others than none need the crate's feature `verify`.
+    pub verify: Option<Verify>,
 }
 
 impl Config {
@@ -237,6 +241,7 @@ impl Config {
         memory_low_percent: 5,
         headroom_low_percent: 10,
         report_blocked: false,
+        verify: None,
     };
 
     /// Sets one option from text.

@@ -71,8 +71,24 @@ impl Deaths {
         self.table.len()
     }
 
+    /// The object of an entry, for the verifier.
+    #[cfg(feature = "verify")]
     pub(crate) fn object(&self, i: u32) -> *mut u8 {
         self.table.get(i)
+    }
+
+    /// Checks table and list: what is in the list is there once and refers to nothing. While no mutator runs.
+    ///
+    /// # Errors
+    /// What is wrong.
+    #[cfg(feature = "verify")]
+    pub(crate) fn verify(&self) -> Result<(), String> {
+        self.table.verify()?;
+        let dead = crate::table::walk(&self.dead, self.len(), |i| &self.table.extra(i).link)?;
+        match dead.iter().find(|&&i| !self.table.get(i).is_null()) {
+            Some(i) => Err(format!("entry {i} is in the list of the dead and refers to an object")),
+            None => Ok(()),
+        }
     }
 
     /// Notes the death of an entry's object, if it is dead. Marks are complete. The collector, stopped.

@@ -15,6 +15,7 @@
 
 mod decide;
 mod quantum;
+mod verify;
 
 use crate::boost::Boosted;
 use crate::collector::Collector;
@@ -25,6 +26,7 @@ use crate::reason::{DepartureReason, SyncReason};
 use crate::shared::Shared;
 use crate::stats::ReferenceCounts;
 use crate::sync::futex_wait;
+use crate::verify::Verifier;
 use metronome_scheduler::{Decision, Pacer, PacerConfig, Policy, Scheduler, Trigger};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -114,7 +116,7 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// `fifo`: the thread runs under SCHED_FIFO, where spinning would keep the mutators from running.
-    pub(crate) fn new(shared: Arc<Shared>, events: Recorder, verify: bool, fifo: bool) -> Driver {
+    pub(crate) fn new(shared: Arc<Shared>, events: Recorder, fifo: bool) -> Driver {
         let c = &shared.config;
         let margin = shared.config.effective_resume_margin_ns();
         let allowance = c.allowance_ns();
@@ -140,7 +142,7 @@ impl Driver {
         let pacer = Pacer::new(pacing).expect("Config::validate checked the pacing");
         let queue = (shared.space.max_regions() as usize * 16).clamp(1 << 10, 1 << 16);
         let mut collector = Collector::new(Arc::clone(&shared), queue);
-        collector.verify = verify;
+        collector.verifier = Verifier::new(c.verify.unwrap_or_default(), true);
         let now = shared.clock.now();
         // Relaxed: nobody else looks yet.
         shared.last_cycle_ns.store(now, Relaxed);
@@ -212,6 +214,10 @@ impl Driver {
             }
             self.tell_held();
             // What is told from here on is later than that.
+            now = self.shared.clock.now();
+        }
+        if self.shared.verify.is_asked() {
+            self.verify_on_demand();
             now = self.shared.clock.now();
         }
         if now < self.last_now_ns {

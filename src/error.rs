@@ -83,6 +83,8 @@ pub enum BuildError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// The option `verify` asks for a verifier, and the crate was built without its feature `verify`.
+    VerifierAbsent,
     /// The verbose log could not be created.
     Log {
         /// Where.
@@ -106,6 +108,10 @@ impl fmt::Display for BuildError {
             BuildError::Thread { name, source } => {
                 write!(f, "cannot start the {name} thread: {source}; check the limit on threads (ulimit -u)")
             }
+            BuildError::VerifierAbsent => f.write_str(
+                "the option verify (METRONOME_VERIFY) asks for a verifier that is not compiled in: build metronome-gc with its \
+                 feature verify, or set verify = off",
+            ),
             BuildError::Log { path, source } => {
                 write!(
                     f,
@@ -121,6 +127,7 @@ impl std::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             BuildError::Config(e) => Some(e),
+            BuildError::VerifierAbsent => None,
             BuildError::Memory(e) | BuildError::Immortal { source: e, .. } => Some(e),
             BuildError::Thread { source, .. } | BuildError::Log { source, .. } => Some(source),
         }

@@ -147,6 +147,7 @@ impl Finalizers {
     }
 
     /// The object of any registration, for the verifier.
+    #[cfg(feature = "verify")]
     pub(crate) fn object(&self, i: u32) -> *mut u8 {
         self.table.get(i)
     }
@@ -202,6 +203,34 @@ impl Finalizers {
         self.backlog.fetch_add(1, Relaxed);
         self.queue.push(i, |i| &self.table.extra(i).link);
         true
+    }
+
+    /// Checks table and queue: what is queued is in the queue once, and each live registration's object notes it. While
+    /// no mutator runs. `object` tells whether there is an object.
+    ///
+    /// # Errors
+    /// What is wrong.
+    #[cfg(feature = "verify")]
+    pub(crate) fn verify(&self, object: impl Fn(*mut u8) -> bool) -> Result<(), String> {
+        self.table.verify()?;
+        let len = self.len();
+        // Relaxed: see `root`.
+        let state = |i: u32| self.table.extra(i).state.load(Relaxed);
+        let queued = crate::table::walk(&self.queue, len, |i| &self.table.extra(i).link)?;
+        if let Some(i) = queued.iter().find(|&&i| state(i) != QUEUED) {
+            return Err(format!("entry {i} is in the queue of finalizers, but not due"));
+        }
+        for i in 0..len {
+            let cell = self.table.get(i);
+            if cell.is_null() || state(i) != LIVE || !object(cell) {
+                continue;
+            }
+            // SAFETY: an object is here, and no mutator runs.
+            if unsafe { header::notes(cell) } & REGISTERED == 0 {
+                return Err(format!("the object {cell:p} of entry {i} does not note its registration"));
+            }
+        }
+        Ok(())
     }
 
     /// The figures so far.

@@ -26,4 +26,5 @@ pages! {
     memory = "../guide/memory.md";
     notifications = "../guide/notifications.md";
     coming_from = "../guide/coming-from.md";
+    verifier = "../guide/verification/verifier.md";
 }

@@ -105,6 +105,9 @@ struct Owner {
 
 /// Builds the shared part: used by tests that drive the collector by hand too.
 pub(crate) fn build_shared(config: Config, clock: Clock) -> Result<(Shared, Vec<String>), BuildError> {
+    if !cfg!(feature = "verify") && config.verify.is_some_and(|v| v.is_on()) {
+        return Err(BuildError::VerifierAbsent);
+    }
     let os = OsOptions { prefault: config.prefault, lock: config.lock_memory, huge_pages: config.huge_pages };
     let options = SpaceOptions { max_bytes: config.heap, initial_bytes: config.effective_initial_heap(), os };
     // SAFETY: the space is reached by the mutators and the collector of this heap alone, which keep the access rules: that
@@ -124,13 +127,14 @@ impl Heap {
     }
 
     fn start(config: Config, before_failure: Option<BeforeFailure>) -> Result<Heap, BuildError> {
+        let verify = config.verify_in_force(std::env::var_os("METRONOME_VERIFY"))?;
+        let config = Config { verify: Some(verify), ..config };
         let (shared, mut refusals) = build_shared(config, Clock::monotonic())?;
         shared.set_before_failure(before_failure);
         let shared = Arc::new(shared);
         let config = &shared.config;
         let (recorder, drain) = events::ring(config.event_ring);
         let reporter = Reporter::new(Arc::clone(&shared), drain)?;
-        let verify = std::env::var_os("METRONOME_VERIFY").is_some_and(|v| v != "0" && !v.is_empty());
 
         let s = Arc::clone(&shared);
         let (tell, told) = std::sync::mpsc::channel();
@@ -140,7 +144,7 @@ impl Heap {
             s.collector_fifo.store(fifo, Relaxed);
             // Set also if the thread unwinds, so that closing never waits for ever.
             let _done = Done(Arc::clone(&s));
-            let driver = Driver::new(Arc::clone(&s), recorder, verify, fifo);
+            let driver = Driver::new(Arc::clone(&s), recorder, fifo);
             // The receiver waits for this one message; the trigger has been published by now.
             let _ = tell.send(refused);
             let mut driver = driver.run();
@@ -261,6 +265,26 @@ impl Heap {
     /// the heap, but holds up the log and other listeners while it runs; a panic is caught and counted.
     pub fn subscribe(&self, f: impl FnMut(&crate::Notification) + Send + 'static) -> crate::Subscription {
         self.owner.reporter.subscribe(Box::new(f))
+    }
+
+    /// Checks the heap's invariants now: what the option `verify=heap` checks at each edge of a phase. For threads outside
+    /// the heap.
+    ///
+    /// The collector does it between two quanta, with all mutators stopped for as long as it takes: O(heap), so that the
+    /// utilization target is left. It waits for that at most `memory-wait`. For tests and for tracking down a fault.
+    ///
+    /// ```
+    /// # let heap = metronome_gc::Heap::builder().heap_bytes(4 << 20).build()?;
+    /// let report = heap.verify()?;
+    /// assert_eq!(report.objects, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`VerifyError`](crate::VerifyError): what is broken (the heap must not be used any more), or why it could not be
+    /// verified.
+    pub fn verify(&self) -> Result<crate::VerifyReport, crate::VerifyError> {
+        crate::verify::demand::ask(&self.owner.shared)
     }
 
     /// Asks for a collection cycle, which then runs by quanta as every other one. Does not wait.

@@ -75,7 +75,6 @@ pub mod testing;
 mod thread;
 #[allow(unsafe_code)]
 mod trace;
-#[allow(unsafe_code)]
 mod verify;
 #[allow(unsafe_code)]
 mod weak;
@@ -83,7 +82,7 @@ mod weak_map;
 
 pub use array::GcArray;
 pub use collect::{Collect, CollectError, Collected};
-pub use config::Config;
+pub use config::{Config, Verify};
 pub use death::DeathNotice;
 pub use ephemeron::Ephemeron;
 pub use error::{AllocError, BuildError, EnterError, Remedy, Shortage, SpawnError};
@@ -102,7 +101,7 @@ pub use reserve::Reserved;
 pub use spawn::{JoinHandle, RealtimeOptions, RealtimeThread};
 pub use stats::{Distribution, FinalizerCounts, Mmu, Predicted, ReferenceCounts, Stats};
 pub use trace::{Init, Payload, Trace, Tracer};
-pub use verify::Violation;
+pub use verify::{Floating, VerifyError, VerifyReport, Violation};
 pub use weak::{Soft, Weak, WeakLong};
 pub use weak_map::WeakMap;
 

@@ -203,6 +203,12 @@ impl MarkQueue {
         self.scanned += u64::from(first);
     }
 
+    /// Calls `f` with each reference that waits here: for the verifier.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(*mut u8)) {
+        self.stack[..self.top].iter().for_each(|e| f(e.cell));
+        (0..self.ring_len).for_each(|i| f(self.ring[(self.ring_head + i) % RING]));
+    }
+
     /// Forgets everything: only for the teardown of a heap in the middle of a cycle.
     pub(crate) fn clear(&mut self) {
         self.top = 0;

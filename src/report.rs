@@ -13,6 +13,7 @@ use crate::log_sink::LogSink;
 use crate::notice::{Listeners, Notification, Subscription};
 use crate::shared::{MutatorState, Shared};
 use crate::stats::{Distribution, FinalizerCounts, Mmu, Stats};
+use crate::verify::Floating;
 use hdrhistogram::Histogram;
 use metronome_alarm::AlarmSummary;
 use metronome_scheduler::MmuTracker;
@@ -356,6 +357,13 @@ impl Reporter {
         // Relaxed: counters.
         out.synchronous_collections = n.synchronous.load(Relaxed);
         out.live_bytes = n.live_bytes.load(Relaxed);
+        out.remarked_cycles = n.remarked.load(Relaxed);
+        let floating = |[objects, bytes]: &[std::sync::atomic::AtomicU64; 2]| Floating {
+            // Relaxed: counters.
+            objects: objects.load(Relaxed),
+            bytes: bytes.load(Relaxed),
+        };
+        (out.floating, out.floating_total) = (floating(&n.floating_last), floating(&n.floating_total));
         out
     }
 

@@ -96,6 +96,10 @@ pub(crate) struct Counts {
     pub(crate) departures: AtomicU64,
     pub(crate) synchronous: AtomicU64,
     pub(crate) live_bytes: AtomicU64,
+    /// Cycles in which floating garbage was measured, that of the last one, and of all.
+    pub(crate) remarked: AtomicU64,
+    pub(crate) floating_last: [AtomicU64; 2],
+    pub(crate) floating_total: [AtomicU64; 2],
 }
 
 /// Shared by all threads of a heap.
@@ -169,6 +173,8 @@ pub(crate) struct Shared {
     /// Mutators that wait for the end of a cycle without being short of memory.
     pub(crate) waiting_for_cycle: AtomicU32,
     pub(crate) memory_seq: AtomicU32,
+    /// Verification on demand.
+    pub(crate) verify: crate::verify::demand::Mailbox,
     pub(crate) trigger_bytes: AtomicU64,
     pub(crate) wants_ticks: AtomicBool,
     pub(crate) next_start_ns: AtomicU64,
@@ -258,6 +264,7 @@ impl Shared {
             outbox: Mutex::new(Vec::new()),
             untold: AtomicU64::new(0),
             before_failure: Mutex::new(None),
+            verify: crate::verify::demand::Mailbox::default(),
             waiting_for_memory: AtomicU32::new(0),
             waiting_for_cycle: AtomicU32::new(0),
             memory_seq: AtomicU32::new(0),

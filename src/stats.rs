@@ -165,6 +165,12 @@ pub struct Stats {
     pub allocated_bytes: u64,
     /// Bytes kept by the last cycle.
     pub live_bytes: u64,
+    /// Cycles in which floating garbage was measured: those that the option `verify=remark` has verified.
+    pub remarked_cycles: u64,
+    /// Floating garbage of the last one of these.
+    pub floating: crate::verify::Floating,
+    /// Floating garbage of all of these together.
+    pub floating_total: crate::verify::Floating,
     /// Bytes in use now.
     pub used_bytes: u64,
     /// Size of the heap now.

@@ -182,11 +182,75 @@ impl<X: Default> Table<X> {
         self.len.load(Acquire)
     }
 
+    /// Checks the table itself (INV-TABLE-EMPTY): each entry in the free list is there once, is empty, and is not counted.
+    /// While no mutator runs; other threads may empty entries meanwhile, which only ever shortens what is in use and
+    /// lengthens the list. O(entries).
+    ///
+    /// # Errors
+    /// What is wrong.
+    #[cfg(feature = "verify")]
+    pub(crate) fn verify(&self) -> Result<(), String> {
+        let (len, live) = (self.len(), self.live());
+        let free = walk(&self.free, len, |i| &self.entry(i).link)?;
+        if let Some(i) = free.iter().find(|&&i| !self.get(i).is_null()) {
+            return Err(format!("entry {i} is in the free list and holds a reference"));
+        }
+        let used = (0..len).filter(|&i| !self.get(i).is_null()).count() as u64;
+        if used > u64::from(live) || free.len() as u64 + u64::from(self.live()) > u64::from(len) {
+            let free = free.len();
+            return Err(format!(
+                "of {len} entries {used} hold references and {free} are free; {live} are live"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Lets a free entry follow itself. There must be one.
+    #[cfg(feature = "hooks")]
+    pub(crate) fn corrupt_free_list(&self) {
+        let first = self.free.peek().expect("an entry is free");
+        // Relaxed: a test's own fault.
+        self.entry(first).link.store(first + 1, Relaxed);
+    }
+
+    /// Counts one entry less than are in use.
+    #[cfg(feature = "hooks")]
+    pub(crate) fn corrupt_live(&self) {
+        // Relaxed: a test's own fault.
+        self.live.fetch_sub(1, Relaxed);
+    }
+
     /// Entries in use.
     pub(crate) fn live(&self) -> u32 {
         // Relaxed: a counter.
         self.live.load(Relaxed)
     }
+}
+
+/// The indices in a stack of entries below `len`. While nothing is popped and pushed again.
+///
+/// # Errors
+/// An index that is out of range, or comes twice.
+#[cfg(feature = "verify")]
+pub(crate) fn walk<'a>(
+    stack: &IndexStack,
+    len: u32,
+    link: impl Fn(u32) -> &'a AtomicU32,
+) -> Result<Vec<u32>, String> {
+    let mut seen = vec![false; len as usize];
+    let mut out = Vec::new();
+    let mut at = stack.peek();
+    while let Some(i) = at {
+        match seen.get_mut(i as usize) {
+            None => return Err(format!("a list names entry {i} of {len}")),
+            Some(true) => return Err(format!("a list comes back to entry {i}")),
+            Some(seen) => *seen = true,
+        }
+        out.push(i);
+        // Relaxed: published by the push, or written before the stop.
+        at = link(i).load(Relaxed).checked_sub(1);
+    }
+    Ok(out)
 }
 
 impl<X> Drop for Table<X> {

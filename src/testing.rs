@@ -8,20 +8,23 @@
 //! As in a real heap: a step needs a stop, and a stop needs every mutator to wait. A thread that waits for another
 //! one must do so in [`TestHeap::wait_paused`] or outside [`TestHeap::enter`], or the stop would last for ever.
 
+mod corrupt;
 mod look;
 mod timed;
 
 use crate::collector::{Collector, Progress, Stopped};
+use crate::config::Verify;
 use crate::config::{Config, Exhaustion};
 use crate::error::{BuildError, EnterError};
 use crate::gc::Gc;
 use crate::mutator::Mutator;
 use crate::shared::{MutatorState, Shared};
-use crate::verify::Violation;
+use crate::verify::{Floating, Verifier, VerifyError, VerifyReport, Violation};
 use metronome_alarm::{Clock, ManualClock};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use crate::hooks::Fault;
+pub use corrupt::{corrupt_used, corrupt_used_while};
 pub use look::Look;
 pub use metronome_arraylet::os::{refuse_locking, refuse_mapping};
 pub use metronome_barrier::Phase;
@@ -59,9 +62,10 @@ impl TestHeap {
         let clock = Clock::manual();
         let (shared, _) = crate::heap::build_shared(config, clock.clock())?;
         let shared = Arc::new(shared);
+        let checks = shared.config.verify.unwrap_or(Verify::HEAP);
         // A short queue, so that the spill to grey bits is part of what is tested.
         let mut collector = Collector::new(Arc::clone(&shared), 16);
-        collector.verify = true;
+        collector.verifier = Verifier::new(checks, false);
         Ok(TestHeap { shared, clock, collector: Mutex::new(collector) })
     }
 
@@ -121,10 +125,32 @@ impl TestHeap {
         self.shared.space.used_bytes()
     }
 
-    /// What the verifier has found since this was last called.
+    /// What the verifier has found since this was last called, at most 8 violations at each edge.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
-        std::mem::take(&mut self.collector().violations)
+        let mut collector = self.collector();
+        collector.verifier.as_mut().map(|v| v.take().violations).unwrap_or_default()
+    }
+
+    /// Verifies the heap now. No mutator may be running.
+    ///
+    /// # Errors
+    /// As [`Heap::verify`](crate::Heap::verify).
+    pub fn verify(&self) -> Result<VerifyReport, VerifyError> {
+        let collector = self.collector();
+        let stopped =
+            Stopped::try_new(&self.shared, None, self.shared.spin, None).expect("a stop without a deadline");
+        match collector.verify_now(&stopped) {
+            None => Err(VerifyError::Absent),
+            Some((report, found)) if found.violations.is_empty() => Ok(report),
+            Some((_, found)) => Err(VerifyError::Broken { violations: found.violations, more: found.more }),
+        }
+    }
+
+    /// Floating garbage of the current or last cycle, where the option `verify` has it measured.
+    #[must_use]
+    pub fn floating(&self) -> Option<Floating> {
+        self.collector().counts.floating
     }
 
     /// Takes `n` steps (an arming is the first of a cycle), fewer if one is blocked or ends the cycle. No mutator

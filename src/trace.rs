@@ -202,9 +202,15 @@ pub(crate) enum Kind {
     Slots,
 }
 
+/// First word of all type information: lets the verifier tell a header from a wild pointer.
+pub(crate) const TYPE_TAG: u64 = 0x4D65_7472_6F54_7970;
+
 /// Static description of a type; an object's header points to it.
 #[derive(Debug)]
 pub(crate) struct TypeInfo {
+    /// [`TYPE_TAG`].
+    #[cfg_attr(not(feature = "verify"), allow(dead_code))]
+    pub(crate) tag: u64,
     pub(crate) kind: Kind,
     /// Runs the drop glue of the object in a cell.
     pub(crate) drop: Option<unsafe fn(*mut u8)>,
@@ -232,6 +238,7 @@ impl<T> CellOf<T> {
 
 impl<T: Trace> CellOf<T> {
     pub(crate) const INFO: &'static TypeInfo = &TypeInfo {
+        tag: TYPE_TAG,
         kind: if T::NEEDS_TRACE { Kind::Object(trace_cell::<T>) } else { Kind::Leaf },
         drop: if std::mem::needs_drop::<T>() { Some(drop_cell::<T>) } else { None },
         name: std::any::type_name::<T>,

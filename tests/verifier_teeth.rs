@@ -2,6 +2,8 @@
 //! found) and with one of them off (the verifier must find it). Random programs are in `tests/programs.rs`.
 #![forbid(unsafe_code)]
 
+#[path = "teeth/checks.rs"]
+mod checks;
 #[path = "teeth/ref_scripts.rs"]
 mod ref_scripts;
 #[path = "teeth/scripts.rs"]

@@ -180,6 +180,45 @@ impl Space {
         Ok(())
     }
 
+    /// Whether `p` is the first byte of an allocated cell. O(1).
+    #[must_use]
+    pub fn is_cell(&self, p: *const u8) -> bool {
+        self.is_allocated(p) && {
+            let id = self.region_of(p);
+            let cell = self.cell_index(self.meta(id), p);
+            self.cell_ptr(RegionId(id), cell as u32).as_ptr().addr() == p.addr()
+        }
+    }
+
+    /// Size of the cell that holds `p`, in bytes. `p` points into a region in use. O(1).
+    #[must_use]
+    pub fn cell_bytes(&self, p: *const u8) -> u64 {
+        self.meta(self.region_of(p)).class().size_dynamic() as u64
+    }
+
+    /// Whether the region that holds `p` has been swept by the sweep that was begun last. O(1).
+    #[must_use]
+    pub fn is_swept(&self, p: *const u8) -> bool {
+        // Relaxed: changed only while stopped.
+        self.contains(p) && self.meta(self.region_of(p)).swept.load(Relaxed) == self.current_sweep()
+    }
+
+    /// Calls `f` with each cell that is remembered as grey, without taking it. *Stopped*; O(heap).
+    pub fn for_each_grey(&self, mut f: impl FnMut(std::ptr::NonNull<u8>)) {
+        for (id, meta) in self.metas()[..self.regions_touched() as usize].iter().enumerate() {
+            if meta.state() == RegionState::Free {
+                continue;
+            }
+            // Relaxed, here and below: the caller has stopped the mutators, whose stop orders everything.
+            let cells = meta.cells.load(Relaxed) as usize;
+            let mut i = 0;
+            while let Some(c) = crate::bits::next_set(&meta.grey, i, cells) {
+                f(self.cell_ptr(RegionId(id as u32), c as u32));
+                i = c + 1;
+            }
+        }
+    }
+
     /// Calls `f(cell, marked)` for each allocated cell of regions in use. *Stopped*; O(heap).
     pub fn for_each_allocated(&self, mut f: impl FnMut(std::ptr::NonNull<u8>, bool)) {
         for (id, meta) in self.metas()[..self.regions_touched() as usize].iter().enumerate() {

@@ -117,6 +117,18 @@ impl LogPool {
         c.entries[..len].iter().map(|e| e.load(Relaxed))
     }
 
+    /// Calls `f` with each reference in the full list, without taking it: for verifiers, while no mutator runs.
+    pub fn for_each_full(&self, mut f: impl FnMut(*mut u8)) {
+        // Acquire: pairs with the Release in `push`.
+        let mut at = self.full.0.load(Acquire) as u32;
+        while let Some(i) = at.checked_sub(1) {
+            let chunk = Chunk(i);
+            self.entries(&chunk).for_each(&mut f);
+            // Relaxed: nobody pushes or pops while no mutator runs.
+            at = self.chunks[i as usize].link.load(Relaxed);
+        }
+    }
+
     /// Gives an emptied chunk back. O(1), lock-free.
     pub fn recycle(&self, chunk: Chunk) {
         self.free.push(&self.chunks, chunk.0);
@@ -186,6 +198,13 @@ impl Log {
         any
     }
 
+    /// Calls `f` with each reference that the collector has not been handed: for verifiers, while the owner is stopped.
+    pub fn for_each(&self, pool: &LogPool, mut f: impl FnMut(*mut u8)) {
+        let Some(i) = self.held.checked_sub(1) else { return };
+        // Relaxed: see the module's documentation.
+        pool.chunks[i as usize].entries[..self.len as usize].iter().for_each(|e| f(e.load(Relaxed)));
+    }
+
     /// Whether nothing is logged that the collector has not been handed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -216,6 +235,11 @@ mod tests {
         for i in 1..=n {
             assert!(log.push(&pool, without_provenance_mut(i)));
         }
+        let mut seen = vec![];
+        pool.for_each_full(|p| seen.push(p.addr()));
+        log.for_each(&pool, |p| seen.push(p.addr()));
+        seen.sort_unstable();
+        assert_eq!(seen, (1..=n).collect::<Vec<_>>());
         assert!(log.flush(&pool) && !log.flush(&pool) && log.is_empty());
         assert_eq!(drain(&pool), (1..=n).collect::<Vec<_>>());
         assert!(pool.is_drained());

@@ -31,10 +31,6 @@ pub(crate) enum Command {
     Options,
 }
 
-/// What the table of options does not hold.
-pub(crate) const VERIFY_NOTE: &str = "Besides: `METRONOME_VERIFY` in the environment, `1` or `0` (the default): whether \
-    the collector checks itself after each cycle, slowly.";
-
 /// What the workload threads do.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkloadKind {
@@ -55,8 +51,7 @@ pub(crate) enum WorkloadKind {
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Later ones win: defaults, --config file (TOML), environment METRONOME_*, flags.\n\
     Sizes: 64k, 256M, 1.5G or bytes. Times: 100ns, 500us, 1.5ms, 1s.\n\
-    Environment: METRONOME_<OPTION>, such as METRONOME_HEAP, and METRONOME_VERIFY=1 (0: off), which lets the\n\
-    collector check itself after each cycle, slowly.\n\
+    Environment: METRONOME_<OPTION>, such as METRONOME_HEAP.\n\
     Status: 0 all results verified; 1 wrong results or not enough memory; 2 bad flags or input, or output lost;\n\
     130, 143 ended early by SIGINT, SIGTERM.")]
 pub(crate) struct RunArgs {
@@ -182,6 +177,7 @@ fn flag(spec: &'static OptionSpec) -> Arg {
                 OptionKind::Time { .. } => "TIME",
                 OptionKind::Percent { .. } | OptionKind::Trigger { .. } => "PERCENT",
                 OptionKind::Path => "FILE",
+                OptionKind::Checks => "CHECKS",
                 _ => "N",
             };
             arg.value_name(name).allow_hyphen_values(true).value_parser(OsStringValueParser::new())

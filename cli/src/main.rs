@@ -24,8 +24,6 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::run(&args),
-        Command::Options => {
-            output::print(&format!("{}\n{}\n", metronome_gc::config::options_markdown(), args::VERIFY_NOTE))
-        }
+        Command::Options => output::print(&metronome_gc::config::options_markdown()),
     }
 }

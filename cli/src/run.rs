@@ -181,11 +181,6 @@ fn configure(args: &RunArgs) -> Result<Config, String> {
             "--verbose-gc needs a file: its text cannot go to standard output; give a file name".into()
         );
     }
-    if let Some(value) = std::env::var_os("METRONOME_VERIFY")
-        && !["", "0", "1"].iter().any(|known| value == *known)
-    {
-        return Err(format!("METRONOME_VERIFY = {value:?}: expected 0 or 1"));
-    }
     let threads = args.mutators as usize + 1 + usize::from(args.straggler.is_some());
     if threads > config.max_mutators {
         return Err(format!(

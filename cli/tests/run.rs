@@ -110,6 +110,7 @@ fn every_workload_ends_verified_with_all_fields() {
         ] {
             assert!(json[name].is_number(), "{name}: {json:#}");
         }
+        assert!(json["floating"].is_null(), "{json:#}");
         assert!(json["verbose_log_error"].is_null() && json["nothing"].is_null(), "{json:#}");
         // Whether the target is kept on this machine is not this test's matter, nor whether a quantum ran at all: a
         // collector that gets no CPU has nothing to be measured by.
@@ -376,7 +377,7 @@ fn bad_input_ends_with_status_2_and_one_line_that_says_what_to_do() {
     for (name, value, word) in [
         ("METRONOME_SECONDS", "3", "--seconds"),
         ("METRONOME_ALLOC_RATE", "3", "--alloc-rate"),
-        ("METRONOME_VERIFY", "satb", "0 or 1"),
+        ("METRONOME_VERIFY", "satb", "snapshot"),
     ] {
         let out = metronome(&["run"]).env(name, value).output().unwrap();
         assert_eq!((out.status.code(), text(&out.stderr).lines().count()), (Some(2), 1), "{name}");
@@ -472,9 +473,8 @@ fn help_version_options_and_a_closed_pipe() {
         assert!(out.status.success() && out.stderr.is_empty() && !out.stdout.is_empty(), "{args:?}");
     }
     assert!(text(&output(&["options"]).stdout).contains("| `target-utilization` |"));
-    for args in [&["options"][..], &["run", "--help"]] {
-        assert!(text(&output(args).stdout).contains("METRONOME_VERIFY"), "{args:?}");
-    }
+    assert!(text(&output(&["options"]).stdout).contains("| `METRONOME_VERIFY` |"));
+    assert!(text(&output(&["run", "--help"]).stdout).contains("--verify <CHECKS>"));
     for args in [&["options"][..], &["run", "--workload", "trees", "--heap", "8M", "--seconds", "0.2"]] {
         let mut child = metronome(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // The reader is gone before anything is written.
@@ -510,4 +510,23 @@ fn a_signal_ends_the_run_early_with_its_summary_and_its_status() {
         let json: Value = serde_json::from_slice(&out.stdout).unwrap();
         assert_eq!((&json["interrupted"], &json["verified"]), (&true.into(), &true.into()), "{json:#}");
     }
+}
+
+#[test]
+fn verification_is_an_option_and_its_figure_is_shown() {
+    let args = ["run", "--workload", "trees", "--heap", "8M", "--seconds", "0.5", "--verify", "all"];
+    let out = output(&[&args[..], &["--json", "-"]].concat());
+    let err = text(&out.stderr);
+    assert!(out.status.success(), "{err}");
+    let json: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let (cycles, floating) = (json["cycles"].as_u64().unwrap(), &json["floating"]);
+    assert_eq!(floating["cycles"].as_u64().unwrap_or(0), cycles, "{json:#}");
+    assert!(cycles == 0 || floating["total"]["bytes"].is_u64(), "{json:#}");
+    assert_eq!(json["config"]["verify"], "all");
+    let quiet = metronome(&args).env("METRONOME_VERIFY", "satb").output().unwrap();
+    assert_eq!(
+        quiet.status.code(),
+        Some(2),
+        "a malformed variable is an error, also where a flag replaces it"
+    );
 }

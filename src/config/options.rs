@@ -6,7 +6,7 @@ use metronome_scheduler::Spread;
 
 use super::error::ConfigError;
 use super::value::{self, Unreadable};
-use super::{Config, Exhaustion, TriggerMode, VerboseFormat};
+use super::{Config, Exhaustion, TriggerMode, VerboseFormat, Verify};
 
 /// What an option takes. Bounds are inclusive, in the base unit: bytes, nanoseconds, percent, pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub enum OptionKind {
     Choice(&'static [&'static str]),
     /// A file name; the empty text is none.
     Path,
+    /// Checks of the heap, such as `heap,remark,every=10`.
+    Checks,
 }
 
 /// One row of the options table.
@@ -113,6 +115,7 @@ impl OptionSpec {
             (_, Value::Bool(b)) => b.to_string(),
             (_, Value::Word(word)) => word.to_owned(),
             (_, Value::Path(path)) => path.display().to_string(),
+            (_, Value::Checks(checks)) => checks.to_string(),
         }
     }
 
@@ -156,6 +159,9 @@ impl OptionSpec {
                 let word = words.iter().find(|word| word.eq_ignore_ascii_case(trimmed));
                 return word.map(|word| Value::Word(word)).ok_or_else(|| self.bad(text));
             }
+            OptionKind::Checks => {
+                return Verify::parse(trimmed).map(Value::Checks).ok_or_else(|| self.bad(text));
+            }
             // Not trimmed: blanks may be part of a file name.
             OptionKind::Path if text.contains('\0') => return Err(self.bad(text)),
             OptionKind::Path => return Ok(Value::Path(PathBuf::from(text))),
@@ -179,7 +185,7 @@ impl OptionSpec {
             | OptionKind::Percent { min, max }
             | OptionKind::Trigger { min, max }
             | OptionKind::Count { min, max } => Some((min, max)),
-            OptionKind::Bool | OptionKind::Choice(_) | OptionKind::Path => None,
+            OptionKind::Bool | OptionKind::Choice(_) | OptionKind::Path | OptionKind::Checks => None,
         }
     }
 
@@ -199,6 +205,7 @@ impl OptionSpec {
             OptionKind::Bool => "true or false",
             OptionKind::Choice(_) => "one of the words",
             OptionKind::Path => "a file name",
+            OptionKind::Checks => "checks with commas between",
         };
         let expected = match (self.kind, self.absent) {
             (OptionKind::Bool, _) => form.to_owned(),
@@ -216,6 +223,7 @@ enum Value {
     Bool(bool),
     Word(&'static str),
     Path(PathBuf),
+    Checks(Verify),
 }
 
 /// Fields that an option can stand for.
@@ -279,6 +287,19 @@ impl Field for PathBuf {
     fn from_value(value: Value) -> Option<Self> {
         match value {
             Value::Path(path) => Some(path),
+            _ => None,
+        }
+    }
+}
+
+impl Field for Verify {
+    fn to_value(&self) -> Value {
+        Value::Checks(*self)
+    }
+
+    fn from_value(value: Value) -> Option<Self> {
+        match value {
+            Value::Checks(checks) => Some(checks),
             _ => None,
         }
     }
@@ -481,6 +502,9 @@ options! {
 
     report_blocked, "report-blocked", "METRONOME_REPORT_BLOCKED", OptionKind::Bool, None, "", "true | false", "false",
     "Debugging: whether a mutator that made a stop fail is looked up in /proc, to report one that sleeps in the kernel outside blocking.";
+
+    verify, "verify", "METRONOME_VERIFY", OptionKind::Checks, Some("auto"), "", "off | on | all | heap, snapshot, remark and every=N with commas or auto", "auto",
+    "Debugging: the checks that the collector does at the edges of phases, slowly, with the mutators stopped, and in each how many-th cycle; a violation ends the process. auto is what the environment variable says, also in a program that does not read its environment, else off.";
 }
 
 /// Edit distance (insertions, deletions, replacements), for messages only.

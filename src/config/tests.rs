@@ -47,6 +47,7 @@ fn samples() -> Vec<(&'static str, &'static str, [&'static str; 3])> {
         ("memory-low", "10", ["91", "-1", "low"]),
         ("headroom-low", "20", ["91", "-1", "low"]),
         ("report-blocked", "true", ["2", "", "maybe"]),
+        ("verify", "heap,remark,every=10", ["satb", "heap,every=0", "2"]),
     ]
 }
 
@@ -120,6 +121,13 @@ fn range_texts_say_what_is_enforced() {
         };
         match spec.kind {
             OptionKind::Path => continue,
+            OptionKind::Checks => {
+                for word in text.split([' ', ',']).filter(|w| !["", "|", "and", "with", "commas"].contains(w))
+                {
+                    let value = if word == "every=N" { "heap,every=7" } else { word };
+                    assert!(Config::default().set(spec.name, value).is_ok(), "{word}");
+                }
+            }
             OptionKind::Bool => assert_eq!(text, "true | false"),
             OptionKind::Choice(words) => {
                 assert_eq!(text, words.join(" | "));
@@ -192,11 +200,14 @@ fn environment_sets_options_and_refuses_misspelt_ones() {
         ("METRONOME_HEAP", "1G"),
         ("PATH", "/bin"),
         ("METRONOME_SEED", "7"),
-        ("METRONOME_VERIFY", "satb"),
+        ("METRONOME_VERIFY", "1"),
         ("METRONOME_SPREAD", "even"),
     ];
     config.merge_env(variables).unwrap();
-    assert_eq!(config, Config { heap: 1 << 30, spread: Spread::Even, ..Config::default() });
+    assert_eq!(
+        config,
+        Config { heap: 1 << 30, spread: Spread::Even, verify: Some(Verify::HEAP), ..Config::default() }
+    );
 
     let before = config.clone();
     let error = config.merge_env([("METRONOME_HEAP", "2G"), ("METRONOME_QUANTUN", "1ms")]).unwrap_err();

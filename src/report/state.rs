@@ -274,6 +274,8 @@ impl State {
             allocated_bytes: end.allocated_bytes,
             predicted_allocated_bytes: end.predicted_allocated_bytes,
             live_bytes: Some(end.counts.live_bytes),
+            floating_objects: end.counts.floating.map(|f| f.objects),
+            floating_bytes: end.counts.floating.map(|f| f.bytes),
         };
         self.notice(Notification::CycleEnd {
             quanta: end.quanta,

@@ -272,7 +272,7 @@ impl TimedHeap {
         let reporter = Reporter::new(Arc::clone(&shared), drain)?;
         reporter.started(&[]);
         let ticker = Ticker::new(BEGIN_NS, shared.config.beat_ns);
-        let mut driver = Driver::new(Arc::clone(&shared), recorder, true, false);
+        let mut driver = Driver::new(Arc::clone(&shared), recorder, false);
         // Waits by looking at the virtual clock: the system's would never reach such a deadline, or be long past it.
         driver.spin = Spin(u32::MAX);
         let sleepers = Sleepers { until: Some(BEGIN_NS), seen: 0, ticker, fault: TickFault::OnTime };

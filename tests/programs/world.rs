@@ -2,7 +2,7 @@
 
 use crate::oracle::{Id, Model};
 use crate::program::{Op, Program, Quantum};
-use metronome_gc::config::Config;
+use metronome_gc::config::{Config, Verify};
 use metronome_gc::testing::{Fault, Phase, Steps, TestHeap};
 use metronome_gc::{
     DeathNotice, Ephemeron, Finalize, Gc, GcArray, Global, Mutator, ReferenceQueue, Root, Slot, Soft, Trace,
@@ -95,7 +95,8 @@ thread_local! {
 impl<P: Tag> Stage<P> {
     pub(crate) fn new(program: &Program, fault: Option<Fault>) -> Stage<P> {
         let heap = if program.large { 16 << 20 } else { 4 << 20 };
-        let config = Config { heap, max_mutators: 8, log_buffers: 4, ..Config::DEFAULT };
+        let verify = Some(Verify::ALL);
+        let config = Config { heap, max_mutators: 8, log_buffers: 4, verify, ..Config::DEFAULT };
         let heap = TestHeap::new(config).expect("a small heap");
         if let Some(fault) = fault {
             heap.fault(fault, true);

@@ -90,6 +90,8 @@ fn written(format: Format) -> String {
             predicted_collector_ns: Some(MS),
             allocated_bytes: 77,
             live_bytes: Some(12),
+            floating_objects: Some(3),
+            floating_bytes: Some(4),
             ..CycleFacts::default()
         };
         w.cycle_end(1004 * MS, 2000, &cycle)?;
@@ -198,7 +200,7 @@ const V2007: &str = r#"<?xml version="1.0" ?>
 
 <gc type="cycle end" id="1" timestamp="Mon Aug 31 15:43:09 2026" intervalms="3.900" heapfreebytes="2000" />
 
-<metronome-cycle timestamp="Mon Aug 31 15:43:09 2026" quanta="2" collectorMs="1.100" predictedCollectorMs="1.000" allocatedBytes="77" liveBytes="12" />
+<metronome-cycle timestamp="Mon Aug 31 15:43:09 2026" quanta="2" collectorMs="1.100" predictedCollectorMs="1.000" allocatedBytes="77" liveBytes="12" floatingObjects="3" floatingBytes="4" />
 
 <gc type="trigger end" id="1" timestamp="Mon Aug 31 15:43:09 2026" intervalms="4.000" />
 
@@ -303,7 +305,7 @@ const OPENJ9: &str = r#"<?xml version="1.0" ?>
   <metronome-quanta firstStartNs="1003000000" lastEndNs="1003600000" minWakeupMs="0.020" meanWakeupMs="0.020" maxWakeupMs="0.020" maxPlannedMs="0.600" overPlan="0" maxOverPlanMs="0.000" cpuQuanta="0" cpuMs="0.000" cpuWallMs="0.000" longestStepMs="0.004" longestStep="sweep.region" />
 </gc-op>
 <cycle-end id="6" type="global" contextid="3" timestamp="2026-08-31T15:43:09.004" metronome-heapFreeBytes="2000" />
-<metronome-cycle timestamp="2026-08-31T15:43:09.004" contextid="3" quanta="2" collectorMs="1.100" predictedCollectorMs="1.000" allocatedBytes="77" liveBytes="12" />
+<metronome-cycle timestamp="2026-08-31T15:43:09.004" contextid="3" quanta="2" collectorMs="1.100" predictedCollectorMs="1.000" allocatedBytes="77" liveBytes="12" floatingObjects="3" floatingBytes="4" />
 <trigger-end id="7" timestamp="2026-08-31T15:43:09.004" />
 
 <gc-op id="8" type="syncgc" timems="10.000" contextid="0" timestamp="2026-08-31T15:43:09.015">

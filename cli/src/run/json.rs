@@ -139,6 +139,12 @@ fn memory(o: &Outcome) -> Value {
     json!({
         "allocated_bytes": s.allocated_bytes,
         "live_bytes": s.live_bytes,
+        // Null: the option verify did not ask for it.
+        "floating": (s.remarked_cycles > 0).then(|| json!({
+            "cycles": s.remarked_cycles,
+            "last": { "objects": s.floating.objects, "bytes": s.floating.bytes },
+            "total": { "objects": s.floating_total.objects, "bytes": s.floating_total.bytes },
+        })),
         "used_bytes": s.used_bytes,
         "heap_bytes": s.heap_bytes,
         "max_heap_bytes": s.max_heap_bytes,

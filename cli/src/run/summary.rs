@@ -151,6 +151,19 @@ fn memory(t: &mut Text, o: &Outcome, seconds: f64) {
         "live, in use",
         format!("{}, {} of {}", bytes(s.live_bytes), bytes(s.used_bytes), bytes(s.heap_bytes)),
     );
+    if s.remarked_cycles > 0 {
+        let (last, total) = (s.floating, s.floating_total);
+        t.row(
+            "floating",
+            format!(
+                "{} objects, {} in the last of {} cycles that were marked again; {} on average",
+                grouped(last.objects),
+                bytes(last.bytes),
+                grouped(s.remarked_cycles),
+                bytes(total.bytes / s.remarked_cycles)
+            ),
+        );
+    }
     if s.max_heap_bytes > s.heap_bytes || o.told.grown + o.told.trimmed > 0 {
         t.row(
             "size",

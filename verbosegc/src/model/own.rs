@@ -89,6 +89,10 @@ own_element! {
         predicted_allocated_bytes: Option<u64> = opt_count "predictedAllocatedBytes",
         /// Bytes found live.
         live_bytes: Option<u64> = opt_count "liveBytes",
+        /// Objects that were marked and not reachable when marking ended, if that was measured.
+        floating_objects: Option<u64> = opt_count "floatingObjects",
+        /// Their bytes.
+        floating_bytes: Option<u64> = opt_count "floatingBytes",
     }
 }
 

@@ -155,6 +155,8 @@ fn fact(g: &mut Gen, now: &mut u64) -> Fact {
                 allocated_bytes: size(g),
                 predicted_allocated_bytes: opt(g, size),
                 live_bytes: opt(g, size),
+                floating_objects: opt(g, size),
+                floating_bytes: opt(g, size),
             },
         ),
         6 => {
