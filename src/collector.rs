@@ -241,6 +241,7 @@ impl Collector {
     }
 
     /// One step. See the module's table for its bound.
+    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
     pub(crate) fn step(&mut self, stopped: &Stopped<'_>) -> (StepName, Progress) {
         match self.work {
             Work::Idle => (StepName::Arm, self.arm(stopped)),
@@ -374,7 +375,7 @@ impl Collector {
     fn terminate(&mut self, stopped: &Stopped<'_>) -> Progress {
         let s = &self.shared;
         if self.verify {
-            crate::verify::at_termination(s, stopped, &mut self.violations);
+            crate::rtsan::excluded(|| crate::verify::at_termination(s, stopped, &mut self.violations));
         }
         s.phase.switch(Phase::Weak);
         self.work = Work::Clearing(Tables::new([s.weaks.len(), s.softs.len(), s.finalizers.len()]));
@@ -433,7 +434,7 @@ impl Collector {
         // As at the end of marking: all logs are empty in this very stop (INV-LOG-DRAINED).
         (self.counts.scanned, self.counts.spilled) = (self.queue.scanned, self.queue.spilled);
         if self.verify {
-            crate::verify::at_termination(s, stopped, &mut self.violations);
+            crate::rtsan::excluded(|| crate::verify::at_termination(s, stopped, &mut self.violations));
         }
         s.phase.switch(Phase::Phantom);
         let lens = [s.longs.len(), s.ephemerons.len(), s.deaths.len(), s.finalizers.len()];
@@ -497,7 +498,7 @@ impl Collector {
         s.cycles_done.fetch_add(1, Release);
         self.work = Work::Idle;
         if self.verify {
-            crate::verify::at_end(s, stopped, &mut self.violations);
+            crate::rtsan::excluded(|| crate::verify::at_end(s, stopped, &mut self.violations));
         }
         (StepName::End, Progress::Done)
     }

@@ -180,14 +180,7 @@ impl Heap {
                 name: "metronome-tick".into(),
                 paused: false,
             },
-            move |tick| {
-                // Relaxed: hints from the collector, which decides by its own ledger.
-                let due = s.wants_ticks.load(Relaxed) && tick.now_ns >= s.next_start_ns.load(Relaxed);
-                let full = s.space.used_bytes() > s.trigger_bytes.load(Relaxed);
-                if due || full || s.space.free_regions() <= s.low_regions() {
-                    s.wake_collector();
-                }
-            },
+            move |tick| on_tick(&s, tick.now_ns),
         )
         .map_err(|source| BuildError::Thread { name: "alarm", source })?;
         let _ = shared.alarm.set(alarm.control());
@@ -551,4 +544,16 @@ pub(crate) fn enter_shared<R>(
     m.start_running();
     let _leave = Leave(ptr, record);
     Ok(f(&mut m))
+}
+
+/// What the alarm thread does at each beat: wakes the collector when a quantum or a cycle is due. Some loads and at most one
+/// wake-up.
+#[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
+fn on_tick(s: &Shared, now_ns: u64) {
+    // Relaxed: hints from the collector, which decides by its own ledger.
+    let due = s.wants_ticks.load(Relaxed) && now_ns >= s.next_start_ns.load(Relaxed);
+    let full = s.space.used_bytes() > s.trigger_bytes.load(Relaxed);
+    if due || full || s.space.free_regions() <= s.low_regions() {
+        s.wake_collector();
+    }
 }
