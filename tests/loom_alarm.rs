@@ -48,8 +48,8 @@ impl Timer for Beats {
     fn sleep_until(&mut self, deadline_ns: u64) {
         self.now = deadline_ns;
         if self.left == 0 {
-            // Nothing comes of more beats, but for whoever is to stop them.
-            thread::yield_now();
+            // Nothing comes of more beats: a long one, which ends when a controller says something.
+            thread::park();
         }
         self.left = self.left.saturating_sub(1);
     }
