@@ -260,6 +260,7 @@ impl Collector {
     }
 
     /// One step. See the module's table for its bound.
+    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
     pub(crate) fn step(&mut self, stopped: &Stopped<'_>) -> (StepName, Progress) {
         self.queue.begin_units();
         match self.work {

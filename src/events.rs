@@ -157,6 +157,7 @@ pub(crate) fn ring(records: usize) -> (Recorder, Drain) {
 
 impl Recorder {
     /// Records an event, or counts it as lost. O(1), wait-free.
+    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
     pub(crate) fn emit(&mut self, e: Event) {
         if self.ring.push(e).is_err() {
             // Relaxed: a counter.

@@ -4,6 +4,7 @@
 //! collector and its driver); memory, barrier rules, policy, clocks and log formats are in crates that do not know
 //! each other.
 #![deny(unsafe_code)]
+#![cfg_attr(metronome_rtsan, feature(sanitize))]
 
 #[allow(unsafe_code)]
 mod array;
@@ -59,6 +60,8 @@ pub mod rendezvous;
 mod report;
 #[allow(unsafe_code)]
 mod reserve;
+#[allow(unsafe_code)]
+mod rtsan;
 #[allow(unsafe_code)]
 mod shared;
 mod spawn;

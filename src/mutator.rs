@@ -81,6 +81,7 @@ impl<'h> Mutator<'h> {
     }
 
     /// Shades a removed value if the phase asks for it.
+    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
     #[inline(never)]
     pub(crate) fn shade_overwritten(&self, cell: *mut u8) {
         let s = self.shared();
@@ -90,6 +91,7 @@ impl<'h> Mutator<'h> {
     }
 
     /// Shades a written value if the phase asks for it.
+    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
     #[inline(never)]
     pub(crate) fn shade_new(&self, cell: *mut u8) {
         let s = self.shared();
@@ -108,6 +110,7 @@ impl<'h> Mutator<'h> {
     }
 
     /// Marks an object and logs it to be scanned. Never pauses, blocks or allocates.
+    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
     #[cold]
     pub(crate) fn shade(&self, cell: *mut u8) {
         let s = self.shared();
@@ -149,6 +152,7 @@ impl<'h> Mutator<'h> {
         }
     }
 
+    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
     #[cold]
     #[inline(never)]
     fn pause(&self, state: MutatorState) {

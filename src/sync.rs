@@ -28,30 +28,35 @@ pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u6
         tv_nsec: (ns % 1_000_000_000) as libc::c_long,
     });
     let timeout = ts.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // FUTEX_WAIT_BITSET takes an absolute CLOCK_MONOTONIC deadline.
-    // SAFETY: the word and the timeout outlive the call; the kernel only reads them.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG,
-            expected,
-            timeout,
-            std::ptr::null::<u32>(),
-            libc::FUTEX_BITSET_MATCH_ANY,
-        );
-    }
+    // To wait is what the caller wants.
+    let wait = || {
+        // FUTEX_WAIT_BITSET takes an absolute CLOCK_MONOTONIC deadline.
+        // SAFETY: the word and the timeout outlive the call; the kernel only reads them.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                word.as_ptr(),
+                libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG,
+                expected,
+                timeout,
+                std::ptr::null::<u32>(),
+                libc::FUTEX_BITSET_MATCH_ANY,
+            );
+        }
+    };
+    crate::rtsan::excluded(wait);
 }
 
 /// Wakes up to `count` threads that sleep on `word`.
 pub(crate) fn futex_wake(word: &AtomicU32, count: u32) {
+    // A system call that does not wait: bounded by the number of sleepers.
     // SAFETY: the kernel uses the address as a key only.
-    unsafe {
+    crate::rtsan::excluded(|| unsafe {
         libc::syscall(
             libc::SYS_futex,
             word.as_ptr(),
             libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
             count.min(i32::MAX as u32),
         );
-    }
+    });
 }

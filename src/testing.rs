@@ -205,6 +205,20 @@ impl TestHeap {
         crate::no_heap::spawn(&self.shared, options, f)
     }
 
+    /// Takes one step without the verifier; returns its name, by how much `count` went up meanwhile, and whether more
+    /// steps are to come. For counting what a step does, such as allocating. No mutator may be running.
+    pub fn counted_step(&self, count: impl Fn() -> u64) -> (&'static str, u64, bool) {
+        let mut collector = self.collector();
+        let stopped =
+            Stopped::try_new(&self.shared, None, self.shared.spin, None).expect("a stop without a deadline");
+        let verifier = collector.verifier.take();
+        let before = count();
+        let (name, progress) = collector.step(&stopped);
+        let after = count();
+        collector.verifier = verifier;
+        (name.text(), after - before, progress == Progress::More)
+    }
+
     fn collector(&self) -> MutexGuard<'_, Collector> {
         self.collector.lock().unwrap_or_else(PoisonError::into_inner)
     }

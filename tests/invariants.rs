@@ -225,6 +225,7 @@ fn every_ordering_is_explained() {
             }
         }
     }
+    println!("{sites} lines with an ordering");
     assert!(sites > 100, "the source was not found: {sites} orderings");
     assert!(
         found.is_empty(),

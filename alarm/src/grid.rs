@@ -155,7 +155,7 @@ impl Ticker {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use quickcheck::{TestResult, quickcheck};
 

@@ -33,6 +33,7 @@
 //! ```
 
 #![deny(unsafe_code)]
+#![cfg_attr(metronome_rtsan, feature(sanitize))]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -47,6 +48,7 @@ mod lateness;
 pub mod priority;
 mod slack;
 mod stack;
+mod sync;
 #[allow(unsafe_code)]
 mod sys;
 mod tick_loop;

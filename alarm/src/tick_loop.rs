@@ -6,12 +6,12 @@
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 
 use crate::grid::{Tick, Ticker, Wake};
 use crate::lateness::LatenessHistogram;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// What the controllers want of the tick thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,7 +151,7 @@ fn call(tick: &mut impl FnMut(Tick), due: Tick) -> bool {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::collections::VecDeque;
 

@@ -86,6 +86,7 @@ impl Cursors {
 
     /// Gets a new run, taking a new region if needed, and a cell of it. `None` when the heap has no region for
     /// it; never while a promise lasts. *Running*. At most two bitmap scans and one region change.
+    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
     #[cold]
     #[inline(never)]
     pub fn refill(&mut self, space: &Space, index: CursorIndex, colour: Colour) -> Option<NonNull<u8>> {
@@ -149,6 +150,7 @@ impl Cursors {
 
     /// Gives all regions back, with what is left of their runs. A promise stays. *Running*. Cost: O(classes in use), each at most
     /// 64 words.
+    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
     pub fn flush(&mut self, space: &Space) {
         for w in 0..2 {
             let mut bits = std::mem::take(&mut self.active[w]);

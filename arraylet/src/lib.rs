@@ -12,6 +12,7 @@
 //! Cells start with one header word that belongs to the caller; the crate looks at it in one place only (a zero
 //! header in a region with drop glue means "no object here").
 #![deny(unsafe_code)]
+#![cfg_attr(metronome_rtsan, feature(sanitize))]
 
 pub mod array;
 pub mod bits;
@@ -23,6 +24,8 @@ pub mod cursor;
 pub mod marking;
 #[allow(unsafe_code)]
 pub mod os;
+#[allow(unsafe_code)]
+mod poison;
 mod pool;
 pub mod promise;
 pub mod region;
@@ -30,6 +33,7 @@ pub mod size;
 pub mod space;
 pub mod stack;
 pub mod sweep;
+mod sync;
 pub mod verify;
 
 pub use array::ArrayShape;

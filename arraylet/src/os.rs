@@ -236,6 +236,7 @@ impl Mapping {
     /// [`ReserveError`] if the system has not that much memory.
     pub fn back(&self, range: &Range<usize>, lock: bool) -> Result<Option<String>, ReserveError> {
         let (at, bytes) = self.pages(range);
+        crate::poison::usable(at, bytes);
         if bytes == 0 {
             return Ok(None);
         }
@@ -329,6 +330,8 @@ fn available_bytes() -> Option<u64> {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // Whoever gets the addresses next may use them.
+        crate::poison::usable(self.base.as_ptr(), self.bytes);
         // SAFETY: the range is ours (see the module's documentation) and its owner is being dropped.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }

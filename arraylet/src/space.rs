@@ -302,6 +302,7 @@ impl Space {
         self.used.fetch_add(bytes as u64, Relaxed);
         self.allocated.fetch_add(bytes as u64, Relaxed);
         let first = self.cell_ptr(id, start as u32);
+        crate::poison::usable(first.as_ptr(), bytes);
         // Relaxed: fixed while the region is in use.
         if meta.drop_glue.load(Relaxed) {
             for i in 0..end - start {
@@ -325,6 +326,8 @@ impl Space {
         let size = meta.cell_size.load(Relaxed) as usize;
         let end = start + (to.addr() - from.addr()) / size;
         let mut freed = 0;
+        // The region is the caller's until it is released, so the rest of its run is nobody else's.
+        crate::poison::freed(from, (end - start) * size);
         bits::for_each_mask(start, end, |w, m| {
             // Relaxed: owner only, see `reserve_run`.
             freed += (meta.alloc[w].fetch_and(!m, Relaxed) & m).count_ones() as usize;

@@ -130,6 +130,7 @@ fn build_arm(model: &Model, variant: &Variant, init: &Ident) -> TokenStream {
             Kind::Slot(_) => of_init(model, "__slot"),
             Kind::Array(..) => of_init(model, "__slots"),
         };
+        // SAFETY (of the written code): the slots go straight into the value that `write` puts in its heap place.
         quote!(#member: unsafe { #function(#binding) })
     });
     quote!(#pattern => #path { #(#fields),* },)

@@ -9,7 +9,7 @@ impl Collector {
     #[inline]
     pub(super) fn check(&mut self, edge: Edge, stopped: &Stopped<'_>) {
         if self.verifier.is_some() {
-            self.check_now(edge, stopped);
+            crate::rtsan::excluded(|| self.check_now(edge, stopped));
         }
     }
 

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 impl Driver {
     /// One quantum of at most `budget_ns` (all of the cycle when `synchronous`).
+    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
     pub(super) fn quantum(&mut self, budget_ns: u64, wakeup_ns: u64, synchronous: Option<SyncReason>) {
         let shared = Arc::clone(&self.shared);
         let s = &*shared;

@@ -40,6 +40,7 @@ impl<T> FreeWriter<T> {
         self.0.is_full()
     }
 
+    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
     pub(crate) fn write(&mut self, value: T) -> Result<(), WriteError<T>> {
         let ring = self.0.ring();
         if ring.is_gone(READER_GONE) {
@@ -54,6 +55,7 @@ impl<T> FreeWriter<T> {
         }
     }
 
+    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
     pub(crate) fn force(&mut self, value: T) -> Result<Option<T>, ForceError<T>> {
         let ring = self.0.ring();
         if ring.is_gone(READER_GONE) {
@@ -145,6 +147,7 @@ impl<T> FreeReader<T> {
         self.0.is_empty()
     }
 
+    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
     pub(crate) fn read(&mut self) -> Result<T, ReadError> {
         let ring = self.0.ring();
         let gone = ring.is_gone(WRITER_GONE);

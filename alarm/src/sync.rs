@@ -1,0 +1,3 @@
+//! Atomics of the tick loop; its loom test puts a module of its own in this one's place.
+
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -1,0 +1,81 @@
+//! Faults that the sanitizers must report, so that `scripts/sanitize` shows that they look. Ignored, and nothing
+//! without `METRONOME_PLANTED=1`: each test does what a program must not do, and passes unless a sanitizer stops it.
+#![cfg_attr(metronome_rtsan, feature(sanitize))]
+
+use std::hint::black_box;
+
+/// Whether the script runs this.
+fn wanted() -> bool {
+    let wanted = std::env::var_os("METRONOME_PLANTED").is_some();
+    if !wanted {
+        println!("skipped: METRONOME_PLANTED is not set");
+    }
+    wanted
+}
+
+#[test]
+#[ignore = "a fault for AddressSanitizer"]
+fn use_after_free() {
+    if !wanted() {
+        return;
+    }
+    let p = Box::into_raw(Box::new(7u32));
+    // SAFETY: made by `into_raw` above.
+    drop(unsafe { Box::from_raw(p) });
+    // SAFETY: none, it is freed: that is the fault.
+    println!("{}", black_box(unsafe { p.read_volatile() }));
+}
+
+#[test]
+#[ignore = "a fault for LeakSanitizer"]
+fn leak() {
+    if !wanted() {
+        return;
+    }
+    // On another thread, on whose stack no copy of the address is left.
+    std::thread::spawn(|| {
+        black_box(Box::leak(Box::new([7u64; 100])));
+    })
+    .join()
+    .expect("it does not panic");
+}
+
+/// A cell that two threads write without order.
+struct Shared(std::cell::UnsafeCell<u64>);
+
+// SAFETY: none, that is the fault.
+unsafe impl Sync for Shared {}
+
+#[test]
+#[ignore = "a fault for ThreadSanitizer"]
+fn data_race() {
+    static SHARED: Shared = Shared(std::cell::UnsafeCell::new(0));
+    if !wanted() {
+        return;
+    }
+    std::thread::scope(|s| {
+        for _ in 0..2 {
+            s.spawn(|| {
+                for _ in 0..1000 {
+                    // SAFETY: none, the other thread writes it too: that is the fault.
+                    unsafe { *SHARED.0.get() += 1 };
+                }
+            });
+        }
+    });
+}
+
+#[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
+#[inline(never)]
+fn in_real_time(n: usize) -> Vec<u8> {
+    Vec::with_capacity(n)
+}
+
+#[test]
+#[ignore = "a fault for RealtimeSanitizer"]
+fn allocation_in_real_time() {
+    if !wanted() {
+        return;
+    }
+    println!("{}", black_box(in_real_time(black_box(100))).capacity());
+}
