@@ -94,10 +94,12 @@ fn test_heap() -> TestHeap {
     TestHeap::new(Config { heap: 32 << 20, ..Config::default() }).expect("the configuration is valid")
 }
 
+type References = (Vec<Weak<Node>>, Vec<WeakLong<Node>>, Vec<Soft<Node>>, Vec<Ephemeron<Node, Node>>);
+
 /// What a cycle finds: handles of each kind, to objects that live and that do not.
 struct Handles {
     _kept: (Root<Node>, Global<Node>, Root<GcArray<Slot<Node>>>),
-    _references: (Vec<Weak<Node>>, Vec<WeakLong<Node>>, Vec<Soft<Node>>, Vec<Ephemeron<Node, Node>>),
+    _references: References,
 }
 
 fn fill(m: &Mutator<'_>) -> Handles {
@@ -226,7 +228,7 @@ fn the_collector_and_the_alarm_allocate_nothing() {
             let before = heap.stats().cycles;
             let mut rounds = 0u64;
             // Statistics are looked at seldom: they cost more than the work.
-            while rounds % 64 != 0 || heap.stats().cycles < before + 2 {
+            while !rounds.is_multiple_of(64) || heap.stats().cycles < before + 2 {
                 for id in 0..1_000 {
                     // An error is for the safepoint to mend.
                     let _ = m.alloc(NodeInit { id, next: None });

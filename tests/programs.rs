@@ -9,6 +9,10 @@
 mod arrays;
 #[path = "programs/compare.rs"]
 mod compare;
+#[path = "programs/corpus.rs"]
+mod corpus;
+#[path = "programs/decode.rs"]
+mod decode;
 #[path = "programs/faults.rs"]
 mod faults;
 #[path = "programs/finalizer.rs"]
@@ -41,7 +45,7 @@ use run::run;
 #[test]
 fn random_programs() {
     let first = first_seed();
-    let programs = variable("METRONOME_PROGRAMS").unwrap_or(300);
+    let programs = variable("METRONOME_PROGRAMS").unwrap_or(1000);
     println!("METRONOME_SEED={first} METRONOME_PROGRAMS={programs}");
     let mut met = Met::default();
     for seed in first..first.saturating_add(programs) {
