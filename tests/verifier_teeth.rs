@@ -2,6 +2,8 @@
 //! found) and with one of them off (the verifier must find it), and random programs against an oracle.
 #![forbid(unsafe_code)]
 
+#[path = "teeth/protections.rs"]
+mod protections;
 #[path = "teeth/random.rs"]
 mod random;
 #[path = "teeth/ref_scripts.rs"]

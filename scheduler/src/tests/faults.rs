@@ -93,7 +93,7 @@ fn inv_until_exact_oracle_catches_each_wrong_answer() {
         },
     ];
     for (number, wrong) in wrong.into_iter().enumerate() {
-        check(200, |history: History| {
+        check(50, |history: History| {
             let answer = |t| history.scheduler().decide(t);
             // A history whose answer is of the other kind has nothing to get wrong at its end, but where it waits the
             // grant after the wait is asked for as well.
