@@ -48,6 +48,8 @@ pub enum Fault {
     NoSoftBarrier = 1 << 18,
     /// A registration that is taken up again after marking is treated as an old one.
     NoRenewal = 1 << 19,
+    /// Mutators keep their runs of cells when the colour of new objects changes.
+    NoCursorFlush = 1 << 20,
 }
 
 #[cfg(any(test, feature = "hooks"))]

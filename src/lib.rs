@@ -70,6 +70,8 @@ mod stats;
 mod sync;
 #[allow(unsafe_code)]
 mod table;
+#[cfg(all(test, not(loom)))]
+mod teeth_tests;
 #[cfg(feature = "hooks")]
 #[doc(hidden)]
 #[allow(unsafe_code)]

@@ -174,7 +174,7 @@ impl<'h> Mutator<'h> {
         let (s, r) = (self.shared(), self.record());
         // Relaxed, here and below: ordered by the gate's acquire.
         let epoch = s.colour_epoch.load(Relaxed);
-        if r.colour_epoch.load(Relaxed) != epoch {
+        if r.colour_epoch.load(Relaxed) != epoch && !fault!(s, NoCursorFlush) {
             self.with_local(|l| l.cursors.flush(&s.space));
             r.colour_epoch.store(epoch, Relaxed);
         }

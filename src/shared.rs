@@ -70,7 +70,7 @@ impl PhaseCell {
 
     /// The only writer (INV-PHASE-WRITER). The collector, while stopped.
     pub(crate) fn switch(&self, to: Phase) {
-        debug_assert_eq!(self.get().next(), to);
+        debug_assert_eq!(self.get().next(), to, "INV-PHASE-WRITER: phases come in the order of the cycle");
         // Relaxed: published by the gate's release.
         self.phase.store(to as u8, Relaxed);
         self.barrier.store(to.barrier().0, Relaxed);

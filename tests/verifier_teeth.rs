@@ -4,6 +4,8 @@
 
 #[path = "teeth/checks.rs"]
 mod checks;
+#[path = "teeth/protections.rs"]
+mod protections;
 #[path = "teeth/ref_scripts.rs"]
 mod ref_scripts;
 #[path = "teeth/scripts.rs"]

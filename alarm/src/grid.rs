@@ -178,6 +178,68 @@ mod tests {
 
     const LIMIT: u64 = 4_000;
 
+    /// Wakes something that stands where a ticker does, and compares what it says, and its next deadline, with stepping.
+    /// The number of ticks, or the invariant that is broken.
+    fn compare(
+        origin: u64,
+        period: u64,
+        wakes: &[u16],
+        mut wake: impl FnMut(u64) -> (Wake, u64),
+    ) -> Result<u64, &'static str> {
+        let points = naive_points(origin, period, LIMIT + 2 * period);
+        let after = |time: u64| *points.iter().find(|&&point| point > time).unwrap();
+        let (mut expected, mut ticks) = (after(origin), 0);
+        for &at in wakes {
+            let now = u64::from(at) % LIMIT;
+            let (woken, next) = wake(now);
+            match woken {
+                Wake::Early { deadline_ns } => {
+                    assert!(now < expected && deadline_ns == next);
+                }
+                Wake::Due(tick) => {
+                    assert!(now >= expected);
+                    let missed = points.iter().filter(|&&point| point > expected && point <= now).count();
+                    if tick.missed != missed as u64 {
+                        return Err("INV-ALARM-MISSED");
+                    }
+                    let missed = missed as u64;
+                    assert_eq!(tick, Tick { sequence: ticks, deadline_ns: expected, now_ns: now, missed });
+                    ticks += 1;
+                }
+            }
+            expected = after(now);
+            if !points.contains(&next) {
+                return Err("INV-ALARM-GRID");
+            }
+            if next != expected {
+                return Err("INV-ALARM-FUTURE");
+            }
+        }
+        Ok(ticks)
+    }
+
+    #[test]
+    fn a_ticker_that_drifts_bursts_or_forgets_is_found() {
+        // Ticks at 1100 and, late, at 1350: two points are missed, and the next is 1400.
+        let with = |wrong: fn(&mut Tick, &mut u64)| {
+            let mut ticker = Ticker::new(1_000, 100);
+            compare(1_000, 100, &[1_050, 1_100, 1_350], |now| {
+                let (mut woken, mut next) = (ticker.wake(now), ticker.deadline_ns());
+                if let Wake::Due(tick) = &mut woken {
+                    wrong(tick, &mut next);
+                }
+                (woken, next)
+            })
+        };
+        assert_eq!(with(|_, _| ()), Ok(2));
+        // The next deadline is counted from the wake-up.
+        assert_eq!(with(|tick, next| *next = tick.now_ns + 100), Err("INV-ALARM-GRID"));
+        // Or from the last deadline, so that one late tick is followed by many at once.
+        assert_eq!(with(|tick, next| *next = tick.deadline_ns + 100), Err("INV-ALARM-FUTURE"));
+        // Points passed over are not counted.
+        assert_eq!(with(|tick, _| tick.missed = 0), Err("INV-ALARM-MISSED"));
+    }
+
     quickcheck! {
         fn next_and_count_agree_with_stepping(origin: u16, period: u8, a: u16, b: u16) -> TestResult {
             if period == 0 {
@@ -201,31 +263,9 @@ mod tests {
                 return TestResult::discard();
             }
             let (origin, period) = (u64::from(origin) % LIMIT, u64::from(period));
-            let points = naive_points(origin, period, LIMIT + 2 * period);
-            let after = |time: u64| *points.iter().find(|&&point| point > time).unwrap();
             let mut ticker = Ticker::new(origin, period);
-            let mut expected_deadline = after(origin);
-            let mut delivered = 0;
-            for wake in wakes {
-                assert_eq!(ticker.deadline_ns(), expected_deadline);
-                let now = u64::from(wake) % LIMIT;
-                match ticker.wake(now) {
-                    Wake::Early { deadline_ns } => {
-                        assert!(now < expected_deadline);
-                        assert_eq!(deadline_ns, after(now));
-                    }
-                    Wake::Due(tick) => {
-                        assert!(now >= expected_deadline);
-                        let missed = points.iter().filter(|&&point| point > expected_deadline && point <= now).count();
-                        let expected =
-                            Tick { sequence: delivered, deadline_ns: expected_deadline, now_ns: now, missed: missed as u64 };
-                        assert_eq!(tick, expected);
-                        delivered += 1;
-                    }
-                }
-                expected_deadline = after(now);
-            }
-            assert_eq!(ticker.ticks(), delivered);
+            let got = compare(origin, period, &wakes, |now| (ticker.wake(now), ticker.deadline_ns()));
+            assert_eq!(got, Ok(ticker.ticks()));
             TestResult::passed()
         }
 

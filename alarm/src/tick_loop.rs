@@ -290,6 +290,16 @@ mod tests {
         assert_eq!(shared.command(), Command::Stop);
     }
 
+    // A controller that would leave the state after a stop is found at its first try.
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "INV-ALARM-STOP")]
+    fn leaving_stop_is_found() {
+        let shared = Shared::new(Command::Run);
+        shared.transition_to_stop();
+        let _ = shared.transition(Command::Stop, Command::Run);
+    }
+
     struct PanicsOnDrop;
 
     impl Drop for PanicsOnDrop {
@@ -315,6 +325,19 @@ mod tests {
         assert_eq!(seen, [0, 1, 2, 3, 4]);
         assert_eq!((shared.ticks(), shared.panics()), (5, 2));
         assert_eq!(shared.lateness.snapshot().count, 5);
+    }
+
+    // Without the catching call the same closure ends whoever runs it.
+    #[test]
+    fn a_panic_that_is_not_caught_ends_the_caller() {
+        let mut tick = |_: Tick| panic!("in the tick");
+        assert!(!call(&mut tick, tick_at_zero()));
+        let bare = catch_unwind(AssertUnwindSafe(|| tick(tick_at_zero())));
+        assert!(bare.is_err());
+    }
+
+    fn tick_at_zero() -> Tick {
+        tick(0, 0, 0, 0)
     }
 
     quickcheck! {

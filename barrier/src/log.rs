@@ -245,6 +245,55 @@ mod tests {
         assert!(pool.is_drained());
     }
 
+    /// The chunks of a stack, in order, or as many as there are chunks and one more if it goes round in a circle.
+    fn listed(pool: &LogPool, stack: &Stack) -> Vec<u32> {
+        let mut out = Vec::new();
+        let mut next = stack.0.load(Acquire) as u32;
+        while next != 0 && out.len() <= pool.chunks() {
+            out.push(next - 1);
+            next = pool.chunks[next as usize - 1].link.load(Relaxed);
+        }
+        out
+    }
+
+    /// Chunks that are not in exactly one place (INV-LOG-PLACE).
+    fn misplaced(pool: &LogPool, logs: &[&Log], taken: &[&Chunk]) -> Vec<u32> {
+        let mut places = listed(pool, &pool.free);
+        places.extend(listed(pool, &pool.full));
+        places.extend(logs.iter().filter_map(|l| l.held.checked_sub(1)));
+        places.extend(taken.iter().map(|c| c.0));
+        let times = |i: u32| places.iter().filter(|&&p| p == i).count();
+        (0..pool.chunks() as u32).filter(|&i| times(i) != 1).collect()
+    }
+
+    /// INV-LOG-PLACE, kept through a chunk's whole way round, and broken in each way there is.
+    #[test]
+    fn a_chunk_in_no_place_or_in_two_is_found() {
+        let one = without_provenance_mut(1);
+        let pool = LogPool::new(3);
+        let (mut a, mut b) = (Log::new(), Log::new());
+        assert!(a.push(&pool, one) && b.push(&pool, one));
+        assert_eq!(misplaced(&pool, &[&a, &b], &[]), []);
+        assert!(a.flush(&pool));
+        assert_eq!(misplaced(&pool, &[&a, &b], &[]), []);
+        let chunk = pool.take_full().unwrap();
+        assert_eq!(misplaced(&pool, &[&a, &b], &[&chunk]), []);
+        // The collector forgets to give it back.
+        assert_eq!(misplaced(&pool, &[&a, &b], &[]), [0]);
+        // It gives back one that a log holds.
+        pool.recycle(Chunk(b.held - 1));
+        assert_eq!(misplaced(&pool, &[&a, &b], &[&chunk]), [1]);
+        // It gives one back twice.
+        let pool = LogPool::new(3);
+        pool.recycle(Chunk(0));
+        assert!(misplaced(&pool, &[], &[]).contains(&0));
+        // A log that goes without being flushed takes its chunk with it.
+        let pool = LogPool::new(3);
+        let mut gone = Log::new();
+        assert!(gone.push(&pool, one));
+        assert_eq!(misplaced(&pool, &[], &[]), [0]);
+    }
+
     #[test]
     fn an_exhausted_pool_refuses_and_recovers() {
         let pool = LogPool::new(1);

@@ -68,6 +68,29 @@ fn impossible_sizes_are_errors() {
     assert!(ImmortalArea::new(1 << 60, false).is_err());
 }
 
+/// Whether no two of these ranges overlap.
+fn disjoint(mut ranges: Vec<(usize, usize)>) -> bool {
+    ranges.sort_unstable();
+    ranges.windows(2).all(|w| w[0].1 <= w[1].0)
+}
+
+/// A claim that is forgotten, as by a thread that read the counter before another one and wrote it after, is handed out
+/// again, and that is found.
+#[test]
+fn a_range_handed_out_again_is_found() {
+    for forgotten in [false, true] {
+        let a = area(4096);
+        let mut ranges = vec![range(a.immortal(1u64).unwrap())];
+        let used = a.used.load(Relaxed);
+        ranges.push(range(a.immortal(2u64).unwrap()));
+        if forgotten {
+            a.used.store(used, Relaxed);
+        }
+        ranges.push(range(a.immortal(3u64).unwrap()));
+        assert_eq!(disjoint(ranges), !forgotten);
+    }
+}
+
 /// INV-IMMORTAL-DISJOINT, by the exchange and by the addition, up to the last byte.
 #[test]
 fn threads_get_disjoint_ranges() {
@@ -93,7 +116,7 @@ fn threads_get_disjoint_ranges() {
             threads.into_iter().flat_map(|t| t.join().unwrap()).collect()
         });
         all.sort_unstable();
-        assert!(all.windows(2).all(|w| w[0].1 <= w[1].0));
+        assert!(disjoint(all.clone()));
         let base = a.memory.as_ref().unwrap().base().as_ptr().addr();
         assert!(all[0].0 >= base && all[all.len() - 1].1 <= base + a.size);
         assert!(all.len() > 1000 && a.used_bytes() <= a.size_bytes());

@@ -20,12 +20,26 @@ fn read(text: &str) -> Log {
 #[test]
 fn any_bytes_at_all() {
     fn total(bytes: Vec<u8>) -> bool {
-        let log = read_log(&bytes[..]).unwrap();
-        // Not blank: then something must be said.
-        let blank = bytes.iter().all(u8::is_ascii_whitespace) || bytes == b"\xef\xbb\xbf";
-        blank || !log.diagnostics.is_empty() || events(&log).count() > 0
+        spoken_of(&bytes, &read_log(&bytes[..]).unwrap())
     }
     QuickCheck::new().tests(3000).quickcheck(total as fn(Vec<u8>) -> bool);
+}
+
+/// Not blank: then something must be said (INV-LOG-NO-SILENCE).
+fn spoken_of(bytes: &[u8], log: &Log) -> bool {
+    let blank = bytes.iter().all(u8::is_ascii_whitespace) || bytes == b"\xef\xbb\xbf";
+    blank || !log.diagnostics.is_empty() || events(log).count() > 0
+}
+
+#[test]
+fn a_reader_that_keeps_silent_is_found() {
+    for bytes in [&b"x"[..], b"<unknown/>", b"\0", b"<gc-op"] {
+        let mut log = read_log(bytes).unwrap();
+        assert!(spoken_of(bytes, &log));
+        log.diagnostics.clear();
+        log.runs.clear();
+        assert!(!spoken_of(bytes, &log));
+    }
 }
 
 /// Pieces of the grammar in any order.

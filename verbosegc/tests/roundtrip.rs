@@ -9,7 +9,7 @@ use metronome_verbosegc::model::*;
 use metronome_verbosegc::reader::{DiagnosticKind, Log, read_log};
 use metronome_verbosegc::writer::*;
 use oracle::Oracle;
-use quickcheck::{QuickCheck, TestResult};
+use quickcheck::{Arbitrary, Gen, QuickCheck, TestResult};
 use std::io;
 
 fn seen(log: &Log) -> Vec<Seen> {
@@ -56,16 +56,45 @@ fn random_facts_come_back() {
 #[test]
 fn no_quantum_is_lost_or_written_twice() {
     fn counts(script: Script) -> bool {
-        let fed = script.facts.iter().filter(|f| matches!(f, Fact::Quantum(_))).count() as u64;
-        let log = read_log(write(&script).as_bytes()).unwrap();
-        let read: u64 = log.runs[0]
-            .events
-            .iter()
-            .filter_map(|e| if let Event::Heartbeat(h) = &e.event { h.quantum_count } else { None })
-            .sum();
-        fed == read
+        fed(&script) == counted(&write(&script))
     }
     QuickCheck::new().tests(200).quickcheck(counts as fn(Script) -> bool);
+}
+
+/// Quanta in a script.
+fn fed(script: &Script) -> u64 {
+    script.facts.iter().filter(|f| matches!(f, Fact::Quantum(_))).count() as u64
+}
+
+/// Quanta in the heartbeats of a log.
+fn counted(text: &str) -> u64 {
+    let log = read_log(text.as_bytes()).unwrap();
+    log.runs[0]
+        .events
+        .iter()
+        .filter_map(|e| if let Event::Heartbeat(h) = &e.event { h.quantum_count } else { None })
+        .sum()
+}
+
+/// The oracles bite: on a quantum that a writer loses or repeats, and on a text that is not well-formed.
+#[test]
+fn a_quantum_lost_or_repeated_and_a_torn_end_are_found() {
+    let mut seen = 0;
+    for seed in 0..20 {
+        let script = Script::arbitrary(&mut Gen::from_size_and_seed(100, seed));
+        let text = write(&script);
+        let end = text.trim_end().strip_suffix('>').unwrap();
+        assert!(roxmltree::Document::parse(&text).is_ok() && roxmltree::Document::parse(end).is_err());
+        let Some(at) = script.facts.iter().position(|f| matches!(f, Fact::Quantum(_))) else { continue };
+        let (mut lost, mut repeated) = (script.clone(), script.clone());
+        lost.facts.remove(at);
+        repeated.facts.insert(at, script.facts[at].clone());
+        assert_eq!(counted(&text), fed(&script));
+        assert_ne!(counted(&write(&lost)), fed(&script));
+        assert_ne!(counted(&write(&repeated)), fed(&script));
+        seen += 1;
+    }
+    assert!(seen > 10);
 }
 
 /// An output that takes a few bytes at a time and fails once after `budget` bytes.

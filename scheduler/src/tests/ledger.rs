@@ -26,7 +26,7 @@ impl Arbitrary for Charges {
     }
 }
 
-fn naive_used(list: &[(u64, u64)], now: u64, window: u64) -> u64 {
+pub(super) fn naive_used(list: &[(u64, u64)], now: u64, window: u64) -> u64 {
     let from = now.saturating_sub(window);
     // Nanosecond by nanosecond: no shared arithmetic with the ledger.
     (from..now).filter(|&t| list.iter().any(|&(s, e)| s <= t && t < e)).count() as u64

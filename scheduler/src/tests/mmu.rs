@@ -6,10 +6,10 @@ use crate::mmu::{MmuTracker, bmu, max_pause, mmu};
 use quickcheck::{Arbitrary, Gen};
 
 #[derive(Debug, Clone)]
-struct Run {
-    pauses: Vec<Interval>,
-    run: Interval,
-    window: u64,
+pub(super) struct Run {
+    pub(super) pauses: Vec<Interval>,
+    pub(super) run: Interval,
+    pub(super) window: u64,
 }
 
 impl Arbitrary for Run {
@@ -30,7 +30,7 @@ impl Arbitrary for Run {
 }
 
 /// GC time of every window of the length, slid by single nanoseconds.
-fn every_window(run: &Run, window: u64, until: u64) -> Vec<u64> {
+pub(super) fn every_window(run: &Run, window: u64, until: u64) -> Vec<u64> {
     let gc = |t: u64| run.pauses.iter().any(|p| p.start_ns <= t && t < p.end_ns);
     let starts = run.run.start_ns..(until + 1).saturating_sub(window).max(run.run.start_ns);
     starts.map(|from| (from..from + window).filter(|&t| gc(t)).count() as u64).collect()

@@ -155,7 +155,7 @@ fn inv_pacing_room_oracle_catches_a_trigger_that_is_too_late() {
 }
 
 /// A pacer for a heap of 1000 MB that has seen one cycle of 100 MB live, 200 ms and 40 MB.
-fn measured() -> Pacer {
+pub(super) fn measured() -> Pacer {
     let mut pacer = Pacer::new(PacerConfig {
         heap_bytes: 1_000_000_000,
         fragmentation_percent: 0,
@@ -273,31 +273,40 @@ fn a_growing_live_set_is_extrapolated() {
     assert_eq!(pacer.heap_needed(), p.live_bytes + 2 * p.allocation_bytes);
 }
 
+/// INV-DEGRADE for one headroom, with `allowance` of (headroom, collector time still needed, window, base).
+pub(super) fn degrades_well(
+    pacer: &Pacer,
+    allowance: impl Fn(u64, u64, u64, u64) -> u64,
+    (headroom, remaining, base): (u64, u64, u64),
+) -> bool {
+    let window = 10_000_000;
+    let headroom = headroom % 2_000_000_000;
+    let remaining = 1 + remaining % 1_000_000_000;
+    let base = 1 + base % window;
+    let g = allowance(headroom, remaining, window, base);
+    // With g of every window for the collector, what is allocated until the cycle ends fits.
+    let mutator_ns = u128::from(remaining) * u128::from(window - g) / u128::from(g);
+    let allocated = u128::from(pacer.allocation_rate()) * mutator_ns / SECOND;
+    let less = allowance(headroom - headroom / 10, remaining, window, base);
+    // A byte less moves it by at most what one byte is of the need.
+    let need = u128::from(pacer.allocation_rate()) * u128::from(remaining) / SECOND;
+    let near = allowance(headroom.saturating_sub(1), remaining, window, base);
+    let slope = u128::from(window) / need.max(1) + 2;
+    (base..=window).contains(&g)
+        && allocated <= u128::from(headroom)
+        && less >= g
+        && near >= g
+        && u128::from(near - g) <= slope
+}
+
 #[test]
 fn inv_degrade_smooth_monotone_and_sufficient() {
-    fn property((headroom, remaining, base): (u64, u64, u64)) -> bool {
-        let pacer = measured();
-        let window = 10_000_000;
-        let headroom = headroom % 2_000_000_000;
-        let remaining = 1 + remaining % 1_000_000_000;
-        let base = 1 + base % window;
-        let g = pacer.degrade_allowance(headroom, remaining, window, base);
-        // With g of every window for the collector, what is allocated until the cycle ends fits.
-        let mutator_ns = u128::from(remaining) * u128::from(window - g) / u128::from(g);
-        let allocated = u128::from(pacer.allocation_rate()) * mutator_ns / SECOND;
-        let less = pacer.degrade_allowance(headroom - headroom / 10, remaining, window, base);
-        // A byte less moves it by at most what one byte is of the need.
-        let need = u128::from(pacer.allocation_rate()) * u128::from(remaining) / SECOND;
-        let near = pacer.degrade_allowance(headroom.saturating_sub(1), remaining, window, base);
-        let slope = u128::from(window) / need.max(1) + 2;
-        (base..=window).contains(&g)
-            && allocated <= u128::from(headroom)
-            && less >= g
-            && u128::from(near - g) <= slope
-    }
+    let pacer = measured();
+    let property = |facts: (u64, u64, u64)| {
+        degrades_well(&pacer, |h, r, w, b| pacer.degrade_allowance(h, r, w, b), facts)
+    };
     check(2000, property);
 
-    let pacer = measured();
     assert_eq!(pacer.degrade_allowance(0, 1, 10_000_000, 3_000_000), 10_000_000);
     assert_eq!(pacer.degrade_allowance(0, 0, 10_000_000, 3_000_000), 3_000_000);
     assert_eq!(pacer.degrade_allowance(u64::MAX, 1_000_000, 10_000_000, 3_000_000), 3_000_000);

@@ -1,6 +1,6 @@
 //! The quantum decision against brute force.
 
-use super::sim::{BEGIN, Faults, Machine, Scenario, broken_window};
+use super::sim::{BEGIN, Faults, Machine, Quantum, Scenario, broken_window};
 use super::{Dice, check, within};
 use crate::policy::{Decision, MAX_WINDOW_NS, Policy, PolicyError, Scheduler, Spread};
 use quickcheck::{Arbitrary, Gen};
@@ -65,31 +65,34 @@ fn inv_window_target_holds_when_the_ring_overflows() {
     check(500, property);
 }
 
+/// INV-SHARE: a busy collector has got 97 % of what the target leaves, from the third window on; the first ones have a
+/// whole allowance to spend at once. `prepare` sees the scheduler first.
+pub(super) fn gets_its_share(scenario: &Scenario, prepare: impl Fn(&mut Scheduler)) -> bool {
+    let mut machine = Machine::new(scenario);
+    prepare(&mut machine.scheduler);
+    let begin = BEGIN + 2 * scenario.policy.window_ns;
+    let end = begin + 100 * scenario.policy.window_ns;
+    while machine.now < end {
+        machine.event(|_, _| ());
+    }
+    let got: u64 = machine.quanta.iter().map(|q| q.end.min(end).saturating_sub(q.start.max(begin))).sum();
+    // Relative to the target itself, not to the allowance rounded down to a nanosecond.
+    let left = u128::from(end - begin) * u128::from(100 - scenario.policy.target_percent);
+    u128::from(got) * 100 * 100 >= 97 * left
+}
+
 #[test]
 fn inv_share_a_busy_collector_gets_what_the_target_leaves() {
-    fn property(Smooth(scenario): Smooth) -> bool {
-        let mut machine = Machine::new(&scenario);
-        // Two windows to settle: the first ones have a whole allowance to spend at once.
-        let begin = BEGIN + 2 * scenario.policy.window_ns;
-        let end = begin + 100 * scenario.policy.window_ns;
-        while machine.now < end {
-            machine.event(|_, _| ());
-        }
-        let got: u64 = machine.quanta.iter().map(|q| q.end.min(end).saturating_sub(q.start.max(begin))).sum();
-        // Relative to the target itself, not to the allowance rounded down to a nanosecond.
-        let left = u128::from(end - begin) * u128::from(100 - scenario.policy.target_percent);
-        u128::from(got) * 100 * 100 >= 97 * left
-    }
-    check(200, property);
+    check(200, |Smooth(scenario): Smooth| gets_its_share(&scenario, |_| ()));
 }
 
 /// A history of charges, and an allowance, as a list that brute force can walk.
 #[derive(Debug, Clone)]
-struct History {
+pub(super) struct History {
     policy: Policy,
     allowance: u64,
     charges: Vec<(u64, u64)>,
-    now: u64,
+    pub(super) now: u64,
 }
 
 impl Arbitrary for History {
@@ -112,7 +115,7 @@ impl Arbitrary for History {
 }
 
 impl History {
-    fn scheduler(&self) -> Scheduler {
+    pub(super) fn scheduler(&self) -> Scheduler {
         let mut scheduler = Scheduler::new(self.policy).expect("a feasible policy");
         assert_eq!(scheduler.set_allowance(self.allowance), self.allowance);
         for &(start, end) in &self.charges {
@@ -153,24 +156,24 @@ impl History {
     }
 }
 
-#[test]
-fn inv_until_exact_and_grants_are_the_longest() {
-    fn property(history: History) -> bool {
-        let allowed = |t: u64| if t < history.gap_end() { None } else { history.longest(t) };
-        match history.scheduler().decide(history.now) {
-            Decision::Run { budget_ns } => allowed(history.now) == Some(budget_ns),
-            Decision::Wait { until_ns } => {
-                let first = (history.now..).find(|&t| allowed(t).is_some());
-                let before = history.scheduler().decide(until_ns - 1);
-                let at = history.scheduler().decide(until_ns);
-                first == Some(until_ns)
-                    && until_ns > history.now
-                    && before == Decision::Wait { until_ns }
-                    && at == Decision::Run { budget_ns: allowed(until_ns).unwrap_or(0) }
-            }
+/// INV-UNTIL-EXACT: what `ask` answers at the end of a history is what brute force finds.
+pub(super) fn answers_exactly(history: &History, ask: impl Fn(u64) -> Decision) -> bool {
+    let allowed = |t: u64| if t < history.gap_end() { None } else { history.longest(t) };
+    match ask(history.now) {
+        Decision::Run { budget_ns } => allowed(history.now) == Some(budget_ns),
+        Decision::Wait { until_ns } => {
+            let first = (history.now..).find(|&t| allowed(t).is_some());
+            first == Some(until_ns)
+                && until_ns > history.now
+                && ask(until_ns - 1) == Decision::Wait { until_ns }
+                && ask(until_ns) == Decision::Run { budget_ns: allowed(until_ns).unwrap_or(0) }
         }
     }
-    check(1500, property);
+}
+
+#[test]
+fn inv_until_exact_and_grants_are_the_longest() {
+    check(1500, |history: History| answers_exactly(&history, |t| history.scheduler().decide(t)));
 }
 
 #[test]
@@ -207,26 +210,30 @@ fn inv_gap_eager_quanta_alternate_at_half_and_above() {
     }
 }
 
+/// INV-GAP in true time: the gaps that the rule asks for lie between all quanta.
+pub(super) fn gaps_are_kept(quanta: &[Quantum], policy: &Policy) -> bool {
+    let (gc, mutator) = (policy.allowance_ns(), policy.window_ns - policy.allowance_ns());
+    quanta.windows(2).all(|pair| {
+        let planned = (pair[0].end - pair[0].start).max(pair[0].granted).min(policy.quantum_ns);
+        let gap = match policy.spread {
+            Spread::Even => planned * mutator / gc,
+            Spread::Eager if policy.target_percent >= 50 => planned,
+            Spread::Eager => 0,
+        };
+        pair[1].start - pair[0].end >= gap
+    })
+}
+
 #[test]
 fn inv_gap_holds_when_quanta_end_early_or_late() {
     fn property(Rough(mut scenario): Rough) -> bool {
         // No clock faults: gaps are compared in true time.
         scenario.faults = Faults { step_back: 0, stand_still: 0, ..scenario.faults };
-        let policy = scenario.policy;
         let mut machine = Machine::new(&scenario);
-        while machine.now < BEGIN + 30 * policy.window_ns {
+        while machine.now < BEGIN + 30 * scenario.policy.window_ns {
             machine.event(|_, _| ());
         }
-        let (gc, mutator) = (policy.allowance_ns(), policy.window_ns - policy.allowance_ns());
-        machine.quanta.windows(2).all(|pair| {
-            let planned = (pair[0].end - pair[0].start).max(pair[0].granted).min(policy.quantum_ns);
-            let gap = match policy.spread {
-                Spread::Even => planned * mutator / gc,
-                Spread::Eager if policy.target_percent >= 50 => planned,
-                Spread::Eager => 0,
-            };
-            pair[1].start - pair[0].end >= gap
-        })
+        gaps_are_kept(&machine.quanta, &scenario.policy)
     }
     check(1000, property);
 }
