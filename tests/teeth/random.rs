@@ -15,6 +15,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 type Id = u64;
 
+/// The steps of a tiny build do so much less: programs ask for more of them, to see whole cycles all the same.
+pub(crate) const STEPS_SCALE: usize = if cfg!(metronome_tiny) { 8 } else { 1 };
+
 /// An object's id, as plain payload or as payload with drop glue.
 pub(crate) trait Tag: Send + Sync + 'static {
     fn of(id: Id) -> Self;
@@ -174,7 +177,7 @@ fn thread<P: Tag>(stage: &Stage<P>, me: usize) {
                     Next::End => return false,
                     Next::Leave => return true,
                     Next::Safepoint => {
-                        let n = stage.world().random.below(20);
+                        let n = stage.world().random.below(20 * STEPS_SCALE);
                         let steps = stage.heap.at_safepoint(m, |h| h.steps(n));
                         stage.world().cycles += usize::from(steps.done);
                         assert_eq!(stage.heap.violations(), []);

@@ -9,7 +9,7 @@ mod model;
 #[path = "refs/operations.rs"]
 mod operations;
 
-use crate::random::{Random, Tag, first_seed, variable};
+use crate::random::{Random, STEPS_SCALE, Tag, first_seed, variable};
 use metronome_gc::config::Config;
 use metronome_gc::testing::{Fault, Phase, Steps, TestHeap};
 use metronome_gc::{
@@ -92,6 +92,7 @@ impl<P: Tag> Stage<P> {
 
     /// Random steps: a few, or to some phase.
     fn steps(&self, most: usize) -> impl FnOnce(&TestHeap) -> Steps {
+        let most = most * STEPS_SCALE;
         let mut w = self.world();
         let (n, phase) = (1 + w.random.below(most), w.random.below(Phase::ALL.len()));
         let to_a_phase = w.random.one_in(3);
