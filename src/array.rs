@@ -12,11 +12,11 @@ use metronome_arraylet::{LEAF_BYTES, Space};
 use std::marker::PhantomData;
 
 /// Slots scanned in one slice of an array.
-const SLOT_SLICE: usize = 64;
+const SLOT_SLICE: usize = if cfg!(metronome_tiny) { 5 } else { 64 };
 /// Leaves marked in one slice of an array of values.
-const LEAF_SLICE: usize = 32;
+const LEAF_SLICE: usize = if cfg!(metronome_tiny) { 3 } else { 32 };
 /// Elements after which bulk operations poll.
-const BULK: usize = 128;
+const BULK: usize = if cfg!(metronome_tiny) { 3 } else { 128 };
 
 /// An array in the heap, used as `Gc<GcArray<E>>`: of slots (`E = Slot<T>`), or of plain values.
 ///
@@ -48,7 +48,7 @@ pub(crate) struct ElementOf<E>(PhantomData<E>);
 
 impl<E: 'static> ElementOf<E> {
     pub(crate) const CHECK: () = {
-        assert!(size_of::<E>() <= LEAF_BYTES, "an array element may have at most 4096 bytes");
+        assert!(size_of::<E>() <= LEAF_BYTES, "an array element may have at most 4096 bytes (256 in a tiny build)");
         assert!(align_of::<E>() <= 128, "an array element's alignment may be at most 128 bytes");
         assert!(
             !std::mem::needs_drop::<E>(),
@@ -92,7 +92,7 @@ pub(crate) unsafe fn leaf_entry(
     // SAFETY: the table has an entry for each leaf or index leaf (shape arithmetic of `ArrayShape`).
     let mut entry = unsafe { cell.add(TABLE_OFFSET).cast::<*mut u8>().add(p[0]) };
     for &i in &p[1..usize::from(depth)] {
-        // SAFETY: an index leaf is 512 pointers, and `i` is below that.
+        // SAFETY: an index leaf is `INDEX_FAN_OUT` pointers, and `i` is below that.
         let index_leaf = unsafe { *entry };
         visit(index_leaf);
         debug_assert!(i < INDEX_FAN_OUT);

@@ -39,9 +39,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// Entries of a table taken in one step.
-const TABLE_CHUNK: u32 = 32;
+const TABLE_CHUNK: u32 = if cfg!(metronome_tiny) { 2 } else { 32 };
 /// Mutators looked at in one step.
-const RECORD_CHUNK: usize = 64;
+const RECORD_CHUNK: usize = if cfg!(metronome_tiny) { 1 } else { 64 };
 /// Regions swept in one step.
 const SWEEP_CHUNK: u32 = 1;
 

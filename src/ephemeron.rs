@@ -73,7 +73,7 @@ pub(crate) struct Pending {
 }
 
 /// Entries looked at in a step.
-const CHUNK: u32 = 32;
+const CHUNK: u32 = if cfg!(metronome_tiny) { 2 } else { 32 };
 
 impl Pending {
     /// A new cycle: nothing has been placed.

@@ -21,8 +21,10 @@ use metronome_arraylet::Space;
 use metronome_arraylet::space::prefetch;
 
 /// Units of one mark step.
-pub(crate) const STEP_UNITS: u32 = 64;
-const RING: usize = 8;
+pub(crate) const STEP_UNITS: u32 = if cfg!(metronome_tiny) { 4 } else { 64 };
+const RING: usize = if cfg!(metronome_tiny) { 2 } else { 8 };
+/// Most objects on the stack, whatever the configuration says: in a tiny build most of them spill to grey bits.
+const STACK_MAX: usize = if cfg!(metronome_tiny) { 4 } else { usize::MAX };
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -50,12 +52,12 @@ pub(crate) struct MarkQueue {
 unsafe impl Send for MarkQueue {}
 
 impl MarkQueue {
-    /// A queue with room for `entries` objects, allocated now.
+    /// A queue with room for `entries` objects (at least 2, at most [`STACK_MAX`]), allocated now.
     pub(crate) fn new(entries: usize) -> MarkQueue {
         // Not zero, so that the pages are touched now and not in a quantum.
         let empty = Entry { cell: std::ptr::null_mut(), position: usize::MAX };
         MarkQueue {
-            stack: vec![empty; entries.max(2)].into_boxed_slice(),
+            stack: vec![empty; entries.clamp(2, STACK_MAX)].into_boxed_slice(),
             top: 0,
             ring: [std::ptr::null_mut(); RING],
             ring_head: 0,

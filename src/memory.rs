@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
 /// Regions trimmed at once; other threads may use the heap in between.
-const TRIM_CHUNK: u32 = 64;
+const TRIM_CHUNK: u32 = if cfg!(metronome_tiny) { 2 } else { 64 };
 /// How often the thread looks at a heap that may have to shrink.
 const LOOK_NS: u64 = 1_000_000_000;
 /// How often it looks whether a cycle that it waits for has ended.

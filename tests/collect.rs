@@ -34,7 +34,8 @@ fn cleared(weaks: &[Weak<common::Block>]) -> usize {
 fn full_finds_all_that_is_dead_and_says_that_it_left_the_target() {
     for (format, words) in [("openj9", "system GC"), ("2007", "system garbage collect")] {
         let log = Log::new();
-        let heap = log.builder(32, &[("verbose-format", format)]).build().unwrap();
+        // Cycles of the heap's own begin late: a pace measured on a busy machine must not begin one.
+        let heap = log.builder(32, &[("verbose-format", format), ("trigger", "90%")]).build().unwrap();
         let (dead, alive) = heap.enter(|m| dead_and_alive(m, 500));
         let done = heap.collect(Collect::Full).unwrap();
         assert_eq!((done.cycles, done.skipped, done.returned_bytes), (1, false, 0));

@@ -11,13 +11,13 @@
 //! …  the elements of the last, partial leaf (all elements when depth = 0), aligned
 //! ```
 //! *Depth 0*: everything is in the spine. *Depth 1*: the table points to leaves. *Depth 2 and 3*: it points to
-//! index leaves of 512 pointers each; so a spine never outgrows a cell, up to 512 GiB (we differ from the
+//! index leaves of [`INDEX_FAN_OUT`] (512) pointers each; so a spine never outgrows a cell, up to 512 GiB (we differ from the
 //! original here, whose spines were contiguous).
 //!
-//! A leaf holds as many elements as fit (4096 / size, not rounded to a power of two: the division is by a
+//! A leaf holds as many elements as fit ([`LEAF_BYTES`] / size, not rounded to a power of two: the division is by a
 //! constant of the element type, and nothing is wasted).
 
-use crate::class::{CELL_MAX, LEAF_BYTES};
+use crate::class::{CELL_ALIGN_MAX, CELL_MAX, LEAF_BYTES};
 
 /// Offset of the length word.
 pub const LEN_OFFSET: usize = 8;
@@ -27,6 +27,10 @@ pub const SHAPE_OFFSET: usize = 16;
 pub const TABLE_OFFSET: usize = 24;
 /// Pointers in an index leaf.
 pub const INDEX_FAN_OUT: usize = LEAF_BYTES / size_of::<usize>();
+/// Largest spine: a cell; 1 KiB in a tiny build, where about a hundred leaves are enough for index leaves, and some
+/// hundred KiB for two levels of them.
+pub const SPINE_MAX: usize = if cfg!(metronome_tiny) { 1024 } else { CELL_MAX };
+const _: () = assert!(SPINE_MAX <= CELL_MAX && SPINE_MAX > TABLE_OFFSET + CELL_ALIGN_MAX + LEAF_BYTES);
 const FULL_MASK: u64 = (1 << 56) - 1;
 
 /// How an array of a given element type and length is laid out.
@@ -78,7 +82,8 @@ pub const fn tail_offset(top: usize, align: usize) -> usize {
 
 impl ArrayShape {
     /// The layout for `len` elements of `size` bytes (≤ [`LEAF_BYTES`]) aligned to `align` (≤ 128); `None` if the
-    /// array would be larger than 2^39 bytes (512 GiB).
+    /// array would be larger than 2^39 bytes (512 GiB), or need more than three levels of tables (in a tiny build, from
+    /// about 12 MiB on).
     #[must_use]
     pub const fn new(size: usize, align: usize, len: usize) -> Option<ArrayShape> {
         debug_assert!(size <= LEAF_BYTES && align.is_power_of_two());
@@ -87,7 +92,7 @@ impl ArrayShape {
             Some(b) if b <= 1 << 39 => b,
             _ => return None,
         };
-        if tail_offset(0, align) + bytes <= CELL_MAX {
+        if tail_offset(0, align) + bytes <= SPINE_MAX {
             return Some(ArrayShape {
                 len,
                 per_leaf,
@@ -103,7 +108,7 @@ impl ArrayShape {
         let mut depth = 1;
         while depth <= 3 {
             let top = top_entries(full_leaves, depth);
-            if top < CELL_MAX / size_of::<usize>() && tail_offset(top, align) + tail_bytes <= CELL_MAX {
+            if top < SPINE_MAX / size_of::<usize>() && tail_offset(top, align) + tail_bytes <= SPINE_MAX {
                 let tail_offset = tail_offset(top, align);
                 return Some(ArrayShape {
                     len,
@@ -161,12 +166,36 @@ mod tests {
     use super::*;
     use quickcheck::quickcheck;
 
+    /// Bytes that three levels hold for sure: a table that leaves room for any tail, leaves of elements that half fill them.
+    const SURE_MAX: usize = {
+        let top = (SPINE_MAX - TABLE_OFFSET - LEAF_BYTES) / size_of::<usize>();
+        let bytes = top * INDEX_FAN_OUT * INDEX_FAN_OUT * LEAF_BYTES / 2;
+        if bytes < 1 << 39 { bytes } else { 1 << 39 }
+    };
+
     #[test]
     fn known_shapes() {
+        let inline = (SPINE_MAX - TABLE_OFFSET) / 8;
         let s = ArrayShape::new(8, 8, 0).unwrap();
         assert_eq!((s.depth, s.spine_bytes), (0, 24));
-        let s = ArrayShape::new(8, 8, 1021).unwrap();
-        assert_eq!((s.depth, s.spine_bytes), (0, CELL_MAX));
+        let s = ArrayShape::new(8, 8, inline).unwrap();
+        assert_eq!((s.depth, s.spine_bytes), (0, SPINE_MAX));
+        let s = ArrayShape::new(8, 8, inline + 1).unwrap();
+        assert_eq!((s.depth, s.full_leaves), (1, (inline + 1) / INDEX_FAN_OUT));
+        assert_eq!(s.top, s.full_leaves);
+        // The first array that has no room for a table of its leaves.
+        let s = ArrayShape::new(8, 8, (inline + 1) * INDEX_FAN_OUT).unwrap();
+        assert_eq!((s.depth, s.full_leaves, s.top), (2, inline + 1, (inline + 1).div_ceil(INDEX_FAN_OUT)));
+        assert_eq!(s.index_leaves(), s.top);
+        let s = ArrayShape::new(1, 1, SURE_MAX).unwrap();
+        assert_eq!(s.depth, 3);
+        assert_eq!(ArrayShape::new(LEAF_BYTES, 8, usize::MAX / LEAF_BYTES), None);
+        assert_eq!(ArrayShape::new(0, 1, usize::MAX).unwrap().depth, 0);
+    }
+
+    #[test]
+    #[cfg(not(metronome_tiny))] // Lengths by hand, for the usual leaves.
+    fn usual_shapes() {
         let s = ArrayShape::new(8, 8, 1022).unwrap();
         assert_eq!((s.depth, s.full_leaves, s.top), (1, 1, 1));
         let s = ArrayShape::new(8, 8, 100_000_000).unwrap();
@@ -174,21 +203,20 @@ mod tests {
         assert_eq!(s.index_leaves(), 382);
         let s = ArrayShape::new(1, 1, 1 << 39).unwrap();
         assert_eq!(s.depth, 3);
-        assert_eq!(ArrayShape::new(4096, 8, usize::MAX / 4), None);
-        assert_eq!(ArrayShape::new(0, 1, usize::MAX).unwrap().depth, 0);
     }
 
     quickcheck! {
         fn every_element_has_one_place(size: u16, len: u32) -> bool {
             let size = usize::from(size) % LEAF_BYTES + 1;
-            let len = len as usize % ((1 << 39) / size);
+            let len = len as usize % (SURE_MAX / size);
             let s = ArrayShape::new(size, 1, len).unwrap();
             let tail = len - s.full_leaves * if s.depth == 0 { 0 } else { s.per_leaf };
-            let fits = s.spine_bytes <= CELL_MAX && s.spine_bytes == s.tail_offset + tail * size;
+            let fits = s.spine_bytes <= SPINE_MAX && s.spine_bytes == s.tail_offset + tail * size;
             let tail_small = s.depth == 0 || tail < s.per_leaf;
             let paths = [0, s.full_leaves / 2, s.full_leaves.saturating_sub(1)].iter().filter(|&&k| k < s.full_leaves).all(|&k| {
                 let p = path(k, s.depth);
-                let back = match s.depth { 0 | 1 => p[0], 2 => p[0] * 512 + p[1], _ => (p[0] * 512 + p[1]) * 512 + p[2] };
+                let fan = INDEX_FAN_OUT;
+                let back = match s.depth { 0 | 1 => p[0], 2 => p[0] * fan + p[1], _ => (p[0] * fan + p[1]) * fan + p[2] };
                 back == k && p[0] < s.top
             });
             fits && tail_small && paths && unpack(s.word()) == (s.full_leaves, s.depth)

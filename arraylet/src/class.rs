@@ -8,8 +8,9 @@
 pub const REGION_BYTES: usize = 64 * 1024;
 /// log2 of [`REGION_BYTES`].
 pub const REGION_SHIFT: u32 = REGION_BYTES.trailing_zeros();
-/// Bytes of an arraylet leaf. Leaves are cells of a class of their own, without a header.
-pub const LEAF_BYTES: usize = 4096;
+/// Bytes of an arraylet leaf: 4096; 256 in a tiny build. Leaves are cells of a class of their own, without a header.
+pub const LEAF_BYTES: usize = if cfg!(metronome_tiny) { 256 } else { 4096 };
+const _: () = assert!(LEAF_BYTES.is_power_of_two() && LEAF_BYTES >= CELL_ALIGN_MAX && LEAF_BYTES <= CELL_MAX);
 /// Largest cell. Larger data goes into arraylets.
 pub const CELL_MAX: usize = 8192;
 /// Largest alignment of a payload.

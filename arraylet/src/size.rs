@@ -21,7 +21,7 @@ use std::sync::{MutexGuard, PoisonError};
 
 /// Most regions backed by one call of the system, so that none of them takes long while the process's memory map is
 /// locked (mutators that fault or map memory wait for it): 4 MiB.
-const BACK_CHUNK: u32 = 64;
+const BACK_CHUNK: u32 = if cfg!(metronome_tiny) { 2 } else { 64 };
 
 fn heap_range(first: u32, n: u32) -> Range<usize> {
     (first as usize) << REGION_SHIFT..(first as usize + n as usize) << REGION_SHIFT

@@ -79,8 +79,9 @@ pub struct SpaceStats {
     pub resident_regions: u32,
 }
 
-/// Longest run handed out at once: bounds a refill's work (bitmap words and, in black runs, header words).
-pub const RUN_BYTES_MAX: usize = 8192;
+/// Longest run handed out at once: bounds a refill's work (bitmap words and, in black runs, header words). 8 KiB;
+/// in a tiny build 64 bytes, so that runs are a few small cells or one.
+pub const RUN_BYTES_MAX: usize = if cfg!(metronome_tiny) { 64 } else { 8192 };
 
 /// A heap of 64 KiB regions with a limit that can be changed, up to a maximum that cannot.
 #[derive(Debug)]

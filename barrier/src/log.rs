@@ -17,8 +17,14 @@ use crate::sync::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// References in a chunk.
-pub const CHUNK_ENTRIES: usize = if cfg!(loom) { 2 } else { 256 };
+/// References in a chunk: 256; 4 in a tiny build, where most shades find their chunk full.
+pub const CHUNK_ENTRIES: usize = if cfg!(loom) {
+    2
+} else if cfg!(metronome_tiny) {
+    4
+} else {
+    256
+};
 
 /// Index of a chunk that the collector has taken from the full list; give it back with [`LogPool::recycle`].
 #[derive(Debug, PartialEq, Eq)]

@@ -148,7 +148,7 @@ fn more_than_the_heap_is_an_error_at_once() {
 
 #[test]
 fn what_was_not_used_is_given_back() {
-    let heap = builder(16, &[]).build().unwrap();
+    let heap = builder(17, &[]).build().unwrap();
     let all = free_regions(&heap);
     heap.enter(|m| {
         for bytes in [0, 1, 4096, 100 << 10] {
@@ -179,7 +179,7 @@ fn what_was_not_used_is_given_back() {
 
 #[test]
 fn a_forgotten_reservation_ends_with_the_stretch_inside() {
-    let heap = builder(16, &[]).build().unwrap();
+    let heap = builder(17, &[]).build().unwrap();
     let all = free_regions(&heap);
     let forget = |heap: &Heap| {
         heap.enter(|m| {
