@@ -192,6 +192,8 @@ pub struct Config {
     pub headroom_low_percent: u32,
     /// `report-blocked`: whether mutators that sleep in the kernel outside `blocking` are looked for.
     pub report_blocked: bool,
+    /// `stress`: the stress modes that are on; none outside tests.
+    pub stress: crate::stress::Stress,
 }
 
 impl Config {
@@ -237,6 +239,7 @@ impl Config {
         memory_low_percent: 5,
         headroom_low_percent: 10,
         report_blocked: false,
+        stress: crate::stress::Stress { steps: None, seed: None },
     };
 
     /// Sets one option from text.

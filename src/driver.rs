@@ -15,6 +15,8 @@
 
 mod decide;
 mod quantum;
+#[cfg(test)]
+mod stress_tests;
 
 use crate::boost::Boosted;
 use crate::collector::Collector;
@@ -24,6 +26,7 @@ use crate::gate::Spin;
 use crate::reason::{DepartureReason, SyncReason};
 use crate::shared::Shared;
 use crate::stats::ReferenceCounts;
+use crate::stress::StepPlan;
 use crate::sync::futex_wait;
 use metronome_scheduler::{Decision, Pacer, PacerConfig, Policy, Scheduler, Trigger};
 use std::sync::Arc;
@@ -75,6 +78,8 @@ struct CycleSums {
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     pub(crate) collector: Collector,
+    /// Steps of a quantum under stress.
+    step_plan: StepPlan,
     scheduler: Scheduler,
     pacer: Pacer,
     events: Recorder,
@@ -147,6 +152,7 @@ impl Driver {
         let mut d = Driver {
             spin: if fifo { Spin(0) } else { shared.spin },
             collector,
+            step_plan: StepPlan::new(shared.config.stress),
             scheduler,
             pacer,
             events,

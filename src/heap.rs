@@ -13,6 +13,7 @@ use crate::stats::Stats;
 use crate::sync::futex_wake;
 use metronome_alarm::{Alarm, AlarmConfig, Clock, affinity, priority, set_timer_slack};
 use metronome_arraylet::{OsOptions, Space, SpaceOptions};
+use std::hash::{BuildHasher, RandomState};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -123,7 +124,15 @@ impl Heap {
         HeapBuilder::default()
     }
 
-    fn start(config: Config, before_failure: Option<BeforeFailure>) -> Result<Heap, BuildError> {
+    fn start(mut config: Config, before_failure: Option<BeforeFailure>) -> Result<Heap, BuildError> {
+        // Whatever reads no other setting from the environment, such as a test program, can still be run under stress.
+        if let Some(modes) = std::env::var_os("METRONOME_STRESS").filter(|_| !config.stress.is_on()) {
+            config.set("stress", &modes.to_string_lossy())?;
+        }
+        if config.stress.is_on() {
+            config.stress.seed.get_or_insert_with(|| RandomState::new().hash_one(0));
+            eprintln!("metronome: stress={}", config.stress);
+        }
         let (shared, mut refusals) = build_shared(config, Clock::monotonic())?;
         shared.set_before_failure(before_failure);
         let shared = Arc::new(shared);

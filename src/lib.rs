@@ -63,6 +63,7 @@ mod reserve;
 mod shared;
 mod spawn;
 mod stats;
+pub mod stress;
 #[allow(unsafe_code)]
 mod sync;
 #[allow(unsafe_code)]

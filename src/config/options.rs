@@ -7,6 +7,7 @@ use metronome_scheduler::Spread;
 use super::error::ConfigError;
 use super::value::{self, Unreadable};
 use super::{Config, Exhaustion, TriggerMode, VerboseFormat};
+use crate::stress::Stress;
 
 /// What an option takes. Bounds are inclusive, in the base unit: bytes, nanoseconds, percent, pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub enum OptionKind {
     Choice(&'static [&'static str]),
     /// A file name; the empty text is none.
     Path,
+    /// Stress modes such as `steps=random,seed=7`.
+    Stress,
 }
 
 /// One row of the options table.
@@ -113,6 +116,7 @@ impl OptionSpec {
             (_, Value::Bool(b)) => b.to_string(),
             (_, Value::Word(word)) => word.to_owned(),
             (_, Value::Path(path)) => path.display().to_string(),
+            (_, Value::Stress(stress)) => stress.to_string(),
         }
     }
 
@@ -159,6 +163,7 @@ impl OptionSpec {
             // Not trimmed: blanks may be part of a file name.
             OptionKind::Path if text.contains('\0') => return Err(self.bad(text)),
             OptionKind::Path => return Ok(Value::Path(PathBuf::from(text))),
+            OptionKind::Stress => return trimmed.parse().map(Value::Stress).map_err(|()| self.bad(text)),
         };
         let number = number.map_err(|why| match why {
             Unreadable::Malformed => self.bad(text),
@@ -179,7 +184,7 @@ impl OptionSpec {
             | OptionKind::Percent { min, max }
             | OptionKind::Trigger { min, max }
             | OptionKind::Count { min, max } => Some((min, max)),
-            OptionKind::Bool | OptionKind::Choice(_) | OptionKind::Path => None,
+            OptionKind::Bool | OptionKind::Choice(_) | OptionKind::Path | OptionKind::Stress => None,
         }
     }
 
@@ -199,6 +204,9 @@ impl OptionSpec {
             OptionKind::Bool => "true or false",
             OptionKind::Choice(_) => "one of the words",
             OptionKind::Path => "a file name",
+            OptionKind::Stress => {
+                "stress modes with commas between them, each once, such as steps=random,seed=7"
+            }
         };
         let expected = match (self.kind, self.absent) {
             (OptionKind::Bool, _) => form.to_owned(),
@@ -216,6 +224,7 @@ enum Value {
     Bool(bool),
     Word(&'static str),
     Path(PathBuf),
+    Stress(Stress),
 }
 
 /// Fields that an option can stand for.
@@ -279,6 +288,20 @@ impl Field for PathBuf {
     fn from_value(value: Value) -> Option<Self> {
         match value {
             Value::Path(path) => Some(path),
+            _ => None,
+        }
+    }
+}
+
+impl Field for Stress {
+    fn to_value(&self) -> Value {
+        if self.is_on() { Value::Stress(*self) } else { Value::Absent }
+    }
+
+    fn from_value(value: Value) -> Option<Self> {
+        match value {
+            Value::Absent => Some(Stress::default()),
+            Value::Stress(stress) => Some(stress),
             _ => None,
         }
     }
@@ -481,6 +504,9 @@ options! {
 
     report_blocked, "report-blocked", "METRONOME_REPORT_BLOCKED", OptionKind::Bool, None, "", "true | false", "false",
     "Debugging: whether a mutator that made a stop fail is looked up in /proc, to report one that sleeps in the kernel outside blocking.";
+
+    stress, "stress", "METRONOME_STRESS", OptionKind::Stress, Some("none"), "", "steps=N, steps=random, seed=S or none", "none",
+    "Stress modes for tests: a quantum that is not synchronous ends after N or a random number of steps.";
 }
 
 /// Edit distance (insertions, deletions, replacements), for messages only.

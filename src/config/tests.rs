@@ -47,6 +47,7 @@ fn samples() -> Vec<(&'static str, &'static str, [&'static str; 3])> {
         ("memory-low", "10", ["91", "-1", "low"]),
         ("headroom-low", "20", ["91", "-1", "low"]),
         ("report-blocked", "true", ["2", "", "maybe"]),
+        ("stress", "steps=random,seed=7", ["", "steps=0", "pace=1"]),
     ]
 }
 
@@ -119,7 +120,7 @@ fn range_texts_say_what_is_enforced() {
             _ => spec.range,
         };
         match spec.kind {
-            OptionKind::Path => continue,
+            OptionKind::Path | OptionKind::Stress => continue,
             OptionKind::Bool => assert_eq!(text, "true | false"),
             OptionKind::Choice(words) => {
                 assert_eq!(text, words.join(" | "));

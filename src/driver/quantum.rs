@@ -86,6 +86,7 @@ impl Driver {
         let mut progress = Progress::More;
         let mut spent = [0u64; 3];
         let mut now = work_start;
+        let mut steps_left = self.step_plan.next();
         // At least one step, so that a cycle always comes forward.
         while progress == Progress::More {
             let before = s.phase.get();
@@ -96,7 +97,8 @@ impl Driver {
             s.step_times.record(after.saturating_sub(now), 0);
             spent[bucket(before)] += after.saturating_sub(now);
             now = after;
-            if now >= deadline && synchronous.is_none() {
+            steps_left = steps_left.saturating_sub(1);
+            if (now >= deadline || steps_left == 0) && synchronous.is_none() {
                 break;
             }
         }
