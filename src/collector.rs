@@ -28,6 +28,7 @@ use crate::hooks::fault;
 use crate::mark::MarkQueue;
 use crate::shared::{MutatorState, Record, Shared};
 use crate::stats::ReferenceCounts;
+use crate::stress::YieldBefore;
 use metronome_arraylet::RegionId;
 use metronome_barrier::Phase;
 use std::hash::{BuildHasher, RandomState};
@@ -210,6 +211,9 @@ pub(crate) struct Collector {
     /// Cycles that an unused soft reference is kept; set by the driver before each cycle.
     pub(crate) soft_age: u64,
     pub(crate) counts: CycleCounts,
+    /// Steps that switch the phase so are put off, as the stress mode `yield` says; whether one was.
+    pub(crate) hold: Option<YieldBefore>,
+    pub(crate) held: bool,
     /// Checks the heap at the edges of phases (O(heap), stopped): `METRONOME_VERIFY`, tests.
     pub(crate) verify: bool,
     pub(crate) violations: Vec<crate::verify::Violation>,
@@ -225,6 +229,8 @@ impl Collector {
             work: Work::Idle,
             soft_age: u64::MAX,
             counts: CycleCounts::default(),
+            hold: None,
+            held: false,
             verify: false,
             violations: Vec::new(),
         }
@@ -238,6 +244,17 @@ impl Collector {
     /// Objects scanned in this cycle.
     pub(crate) fn scanned(&self) -> u64 {
         self.queue.scanned
+    }
+
+    /// Whether the step that would switch to this phase is put off.
+    fn holds(&mut self, to: Phase) -> bool {
+        let holds = match self.hold {
+            None => false,
+            Some(YieldBefore::Any) => true,
+            Some(YieldBefore::To(phase)) => phase == to,
+        };
+        self.held |= holds;
+        holds
     }
 
     /// One step. See the module's table for its bound.
@@ -313,6 +330,9 @@ impl Collector {
         let Work::Marking(m) = &mut self.work else { unreachable!("called in Marking only") };
         // The insertion barrier ends as soon as it can.
         if self.shared.phase.get() == Phase::Snapshot && m.pass(&self.shared) {
+            if self.holds(Phase::Mark) {
+                return (StepName::Pass, Progress::More);
+            }
             self.shared.phase.switch(Phase::Mark);
             return (StepName::Pass, Progress::More);
         }
@@ -372,6 +392,9 @@ impl Collector {
 
     /// Marking is complete: everything taken, nothing grey, all logs empty in this very stop (INV-LOG-DRAINED).
     fn terminate(&mut self, stopped: &Stopped<'_>) -> Progress {
+        if self.holds(Phase::Weak) {
+            return Progress::More;
+        }
         let s = &self.shared;
         if self.verify {
             crate::verify::at_termination(s, stopped, &mut self.violations);
@@ -386,6 +409,10 @@ impl Collector {
         let s = &*self.shared;
         let Work::Clearing(tables) = &mut self.work else { unreachable!("called in Clearing only") };
         let Some((table, range)) = tables.chunk() else {
+            if self.holds(Phase::Finalize) {
+                return (StepName::Revive, Progress::More);
+            }
+            let s = &*self.shared;
             s.phase.switch(Phase::Finalize);
             self.work = Work::Reviving { next: 0, end: s.finalizers.len() };
             return (StepName::Revive, Progress::More);
@@ -430,6 +457,10 @@ impl Collector {
         if flush(s) {
             return (StepName::Flush, Progress::More);
         }
+        if self.holds(Phase::Phantom) {
+            return (StepName::TerminateFinalize, Progress::More);
+        }
+        let s = &*self.shared;
         // As at the end of marking: all logs are empty in this very stop (INV-LOG-DRAINED).
         (self.counts.scanned, self.counts.spilled) = (self.queue.scanned, self.queue.spilled);
         if self.verify {
@@ -446,6 +477,10 @@ impl Collector {
         let s = &*self.shared;
         let Work::Burying(tables) = &mut self.work else { unreachable!("called in Burying only") };
         let Some((table, range)) = tables.chunk() else {
+            if self.holds(Phase::Sweep) {
+                return (StepName::BeginSweep, Progress::More);
+            }
+            let s = &*self.shared;
             s.space.begin_sweep();
             s.phase.switch(Phase::Sweep);
             // Relaxed: published by the gate's release, as the phase is.
@@ -490,6 +525,10 @@ impl Collector {
             self.work = Work::Sweeping { next: stop, end };
             return (StepName::Sweep, Progress::More);
         }
+        if self.holds(Phase::Idle) {
+            return (StepName::End, Progress::More);
+        }
+        let s = &self.shared;
         s.phase.switch(Phase::Idle);
         // Relaxed: published by the cycle's end.
         s.freed_last.store(self.counts.freed_bytes + self.counts.condemned_bytes, Relaxed);

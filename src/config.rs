@@ -239,7 +239,7 @@ impl Config {
         memory_low_percent: 5,
         headroom_low_percent: 10,
         report_blocked: false,
-        stress: crate::stress::Stress { steps: None, seed: None },
+        stress: crate::stress::Stress::NONE,
     };
 
     /// Sets one option from text.

@@ -15,6 +15,7 @@
 
 mod decide;
 mod quantum;
+mod stress;
 #[cfg(test)]
 mod stress_tests;
 
@@ -80,6 +81,8 @@ pub(crate) struct Driver {
     pub(crate) collector: Collector,
     /// Steps of a quantum under stress.
     step_plan: StepPlan,
+    /// What only stress modes use.
+    stressed: stress::Stressed,
     scheduler: Scheduler,
     pacer: Pacer,
     events: Recorder,
@@ -153,6 +156,7 @@ impl Driver {
             spin: if fifo { Spin(0) } else { shared.spin },
             collector,
             step_plan: StepPlan::new(shared.config.stress),
+            stressed: stress::Stressed::default(),
             scheduler,
             pacer,
             events,
@@ -203,11 +207,16 @@ impl Driver {
 
     /// One round: see the module's documentation.
     pub(crate) fn round(&mut self) -> Round {
+        if self.shared.gate.polls_always() { self.polled_round() } else { self.round_once() }
+    }
+
+    fn round_once(&mut self) -> Round {
         let mut now = self.shared.clock.now();
         if let Some(at) = self.tell_at() {
             // Below 50 % a quantum may follow at once, and so it may when mutators wait for memory.
             // Relaxed: a hint.
             let hurry = self.shared.config.target_utilization < 50
+                || self.shared.config.stress.unpaced()
                 || self.shared.waiting_for_memory.load(Relaxed) > 0;
             if now < at && !hurry {
                 self.due_ns = at;
@@ -231,7 +240,8 @@ impl Driver {
         let waiting = short && self.shared.waiting_for_memory.load(Relaxed) > 0;
         let commanded = self.shared.commanded();
         if !self.cycle.open {
-            let Some(reason) = self.should_start(now, commanded.is_some()) else {
+            let reason = self.should_start(now, commanded.is_some());
+            let Some(reason) = self.or_polled(reason) else {
                 // Relaxed: a hint for the alarm and for refills.
                 self.shared.wants_ticks.store(false, Relaxed);
                 self.suppress_ticks(true);
@@ -248,6 +258,10 @@ impl Driver {
             self.blocked = None;
             self.due_ns = now;
         }
+        if self.must_not_step(commanded.is_some()) {
+            self.due_ns = now.saturating_add(stress::LOOK_NS);
+            return Round::Sleep(Some(self.due_ns));
+        }
         if now < self.not_before_ns {
             self.due_ns = self.not_before_ns;
             // Relaxed: a hint for the alarm.
@@ -259,7 +273,7 @@ impl Driver {
             None => waiting.then_some(DepartureReason::OutOfMemory),
         };
         self.set_allowance(now, hurry);
-        match self.scheduler.decide(now) {
+        match self.decide(now) {
             Decision::Run { budget_ns } => {
                 let wakeup = now.saturating_sub(self.due_ns);
                 let starved = waiting && self.shared.config.exhaustion == Exhaustion::Synchronous;

@@ -110,7 +110,8 @@ pub(crate) fn build_shared(config: Config, clock: Clock) -> Result<(Shared, Vec<
     let options = SpaceOptions { max_bytes: config.heap, initial_bytes: config.effective_initial_heap(), os };
     // SAFETY: the space is reached by the mutators and the collector of this heap alone, which keep the access rules: that
     // is what the gate, the phases and the type `Gc` are for.
-    let (space, mut refused) = unsafe { Space::new(options) }.map_err(BuildError::Memory)?;
+    let (mut space, mut refused) = unsafe { Space::new(options) }.map_err(BuildError::Memory)?;
+    space.set_stress(config.stress.of_space());
     let bytes = config.immortal;
     let (immortal, more) = ImmortalArea::new(bytes, config.lock_memory)
         .map_err(|source| BuildError::Immortal { bytes, source })?;
@@ -137,6 +138,9 @@ impl Heap {
         shared.set_before_failure(before_failure);
         let shared = Arc::new(shared);
         let config = &shared.config;
+        if config.stress.poll {
+            shared.gate.poll_always();
+        }
         let (recorder, drain) = events::ring(config.event_ring);
         let reporter = Reporter::new(Arc::clone(&shared), drain)?;
         let verify = std::env::var_os("METRONOME_VERIFY").is_some_and(|v| v != "0" && !v.is_empty());

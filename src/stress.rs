@@ -1,8 +1,16 @@
 //! Stress modes: settings that make rare interleavings of collector and mutators common.
 //!
-//! `stress` is a list such as `steps=random,seed=7`. Modes never make a fast path longer; they act where the collector
-//! decides how far a quantum goes.
+//! `stress` is a list such as `steps=random,seed=7`. Modes never make a fast path longer: they act on the slow paths of
+//! mutators, which some of them make more frequent, and where the collector decides how far a quantum goes.
 
+mod alloc;
+mod poll;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use alloc::Allocations;
+use metronome_barrier::Phase;
+pub(crate) use poll::Asked;
 use std::fmt;
 use std::str::FromStr;
 
@@ -19,17 +27,49 @@ pub enum StepLimit {
     Random,
 }
 
+/// Before which steps a quantum ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum YieldBefore {
+    /// Each step that switches the phase.
+    Any,
+    /// The step that switches to this one.
+    To(Phase),
+}
+
 /// The stress modes that are on. The default is none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Stress {
     /// `steps=N` or `steps=random`: a quantum that is not synchronous ends after so many steps.
     pub steps: Option<StepLimit>,
+    /// `alloc=N`: every N allocations ask for a whole cycle.
+    pub alloc: Option<u64>,
+    /// `poll`: every poll and safepoint asks for one step and waits for it.
+    pub poll: bool,
+    /// `yield` or `yield=PHASE`: a quantum that is not synchronous ends before a step that switches the phase, and every
+    /// mutator runs before the next one.
+    pub yield_before: Option<YieldBefore>,
     /// `seed=S`: start of the random numbers; without it each heap draws one and prints it.
     pub seed: Option<u64>,
 }
 
 impl Stress {
+    /// No mode.
+    pub const NONE: Stress = Stress { steps: None, alloc: None, poll: false, yield_before: None, seed: None };
+
+    /// Whether quanta follow each other whatever the target utilization is.
+    pub(crate) fn unpaced(&self) -> bool {
+        self.poll || self.alloc.is_some()
+    }
+
+    /// What the heap's memory has to do with it.
+    pub(crate) fn of_space(&self) -> metronome_arraylet::SpaceStress {
+        let mut out = metronome_arraylet::SpaceStress::default();
+        out.single_cells = self.alloc.is_some();
+        out
+    }
+
     /// Whether any mode is on.
     #[must_use]
     pub fn is_on(&self) -> bool {
@@ -41,17 +81,24 @@ impl Stress {
 impl fmt::Display for Stress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut comma = "";
-        if let Some(steps) = self.steps {
-            match steps {
-                StepLimit::Exactly(n) => write!(f, "steps={n}")?,
-                StepLimit::Random => f.write_str("steps=random")?,
-            }
-            comma = ",";
+        let mut mode = |text: fmt::Arguments<'_>| write!(f, "{}{text}", std::mem::replace(&mut comma, ","));
+        match self.steps {
+            None => {}
+            Some(StepLimit::Exactly(n)) => mode(format_args!("steps={n}"))?,
+            Some(StepLimit::Random) => mode(format_args!("steps=random"))?,
         }
-        match self.seed {
-            Some(seed) => write!(f, "{comma}seed={seed}"),
-            None => Ok(()),
+        if let Some(n) = self.alloc {
+            mode(format_args!("alloc={n}"))?;
         }
+        if self.poll {
+            mode(format_args!("poll"))?;
+        }
+        match self.yield_before {
+            None => {}
+            Some(YieldBefore::Any) => mode(format_args!("yield"))?,
+            Some(YieldBefore::To(phase)) => mode(format_args!("yield={}", phase.name()))?,
+        }
+        self.seed.map_or(Ok(()), |seed| mode(format_args!("seed={seed}")))
     }
 }
 
@@ -61,16 +108,31 @@ impl FromStr for Stress {
     /// `Err` on an empty list, an unknown or repeated mode, a value that is not one; the options table says which text.
     fn from_str(text: &str) -> Result<Stress, ()> {
         let mut stress = Stress::default();
+        let count =
+            |value: Option<&str>| value.and_then(|n| n.parse().ok()).filter(|n: &u64| *n > 0).ok_or(());
         for part in text.split(',') {
-            let (mode, value) = part.trim().split_once('=').ok_or(())?;
-            match mode {
-                "steps" if stress.steps.is_none() => {
-                    stress.steps = Some(match value {
-                        "random" => StepLimit::Random,
-                        n => StepLimit::Exactly(n.parse().ok().filter(|n| *n > 0).ok_or(())?),
-                    });
+            let part = part.trim();
+            let (mode, value) =
+                part.split_once('=').map_or((part, None), |(mode, value)| (mode, Some(value)));
+            match (mode, value) {
+                ("steps", Some("random")) if stress.steps.is_none() => stress.steps = Some(StepLimit::Random),
+                ("steps", n) if stress.steps.is_none() => {
+                    stress.steps = Some(StepLimit::Exactly(count(n)?.try_into().map_err(|_| ())?));
                 }
-                "seed" if stress.seed.is_none() => stress.seed = Some(value.parse().map_err(|_| ())?),
+                ("alloc", n) if stress.alloc.is_none() => stress.alloc = Some(count(n)?),
+                ("poll", None) if !stress.poll => stress.poll = true,
+                ("yield", None) if stress.yield_before.is_none() => {
+                    stress.yield_before = Some(YieldBefore::Any);
+                }
+                ("yield", Some(name)) if stress.yield_before.is_none() => {
+                    let phase = (0..=u8::MAX).map_while(Phase::from_u8).find(|p| p.name() == name);
+                    // To arm is the first step of a quantum in any case.
+                    let phase = phase.filter(|p| *p != Phase::Snapshot).ok_or(())?;
+                    stress.yield_before = Some(YieldBefore::To(phase));
+                }
+                ("seed", Some(value)) if stress.seed.is_none() => {
+                    stress.seed = Some(value.parse().map_err(|_| ())?);
+                }
                 _ => return Err(()),
             }
         }
@@ -108,33 +170,9 @@ impl StepPlan {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_are_read_and_written_back() {
-        for text in ["steps=1", "steps=random", "seed=0", "steps=4294967295,seed=18446744073709551615"] {
-            assert_eq!(text.parse::<Stress>().unwrap().to_string(), text);
-        }
-        assert_eq!(" seed=3 , steps=2 ".parse::<Stress>().unwrap().to_string(), "steps=2,seed=3");
-        for text in ["", ",", "steps", "steps=", "steps=0", "steps=-1", "steps=1,steps=2", "seed=x", "pace=1"]
-        {
-            assert_eq!(text.parse::<Stress>(), Err(()), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn a_seed_repeats_its_numbers_and_all_numbers_occur() {
-        let draw = |seed| {
-            let mut plan = StepPlan::new(Stress { steps: Some(StepLimit::Random), seed: Some(seed) });
-            (0..1000).map(|_| plan.next()).collect::<Vec<_>>()
-        };
-        assert_eq!(draw(1), draw(1));
-        assert_ne!(draw(1), draw(2));
-        let mut seen = draw(3);
-        seen.sort_unstable();
-        seen.dedup();
-        assert_eq!(seen, (1..=RANDOM_STEPS_MAX).collect::<Vec<_>>());
-    }
+/// What mutators and the collector share under stress.
+#[derive(Debug, Default)]
+pub(crate) struct StressState {
+    pub(crate) allocations: Allocations,
+    pub(crate) asked: Asked,
 }

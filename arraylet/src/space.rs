@@ -21,6 +21,7 @@ use crate::os::{Mapping, OsOptions, ReserveError};
 use crate::pool::Pool;
 use crate::region::{RegionId, RegionMeta, RegionState};
 use crate::stack::IndexStack;
+use crate::stress::SpaceStress;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -88,6 +89,7 @@ pub struct Space {
     pub(crate) heap: Mapping,
     pub(crate) table: Mapping,
     pub(crate) os: OsOptions,
+    pub(crate) stress: SpaceStress,
     /// Entries of the table: the maximum and the spare region (see [`crate::pool`]).
     entries: u32,
     pub(crate) pool: Pool,
@@ -140,6 +142,7 @@ impl Space {
             heap,
             table,
             os,
+            stress: SpaceStress::default(),
             entries,
             pool: Pool::new(max, os.backs()),
             admin: Mutex::new(()),
@@ -288,7 +291,7 @@ impl Space {
         // Relaxed: fixed while the region is in use.
         let (cells, size) = (meta.cells.load(Relaxed) as usize, meta.cell_size.load(Relaxed) as usize);
         let start = bits::next_clear(&meta.alloc, from_cell as usize, cells)?;
-        let limit = cells.min(start + (RUN_BYTES_MAX / size).max(1));
+        let limit = cells.min(start + (self.stress.run_bytes_max() / size).max(1));
         let end = bits::next_set(&meta.alloc, start, limit).unwrap_or(limit);
         bits::for_each_mask(start, end, |w, m| {
             // Relaxed: the owner is the only one to set bits; the reaper may clear others in the same word.

@@ -505,8 +505,8 @@ options! {
     report_blocked, "report-blocked", "METRONOME_REPORT_BLOCKED", OptionKind::Bool, None, "", "true | false", "false",
     "Debugging: whether a mutator that made a stop fail is looked up in /proc, to report one that sleeps in the kernel outside blocking.";
 
-    stress, "stress", "METRONOME_STRESS", OptionKind::Stress, Some("none"), "", "steps=N, steps=random, seed=S or none", "none",
-    "Stress modes for tests: a quantum that is not synchronous ends after N or a random number of steps.";
+    stress, "stress", "METRONOME_STRESS", OptionKind::Stress, Some("none"), "", "modes with commas, or none", "none",
+    "Stress modes for tests: steps=N|random, alloc=N, poll, yield[=PHASE], seed=S; see the guide.";
 }
 
 /// Edit distance (insertions, deletions, replacements), for messages only.
