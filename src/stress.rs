@@ -27,6 +27,12 @@ pub enum StepLimit {
     Random,
 }
 
+/// Something was written into freed memory: the heap cannot be trusted, so the process ends.
+fn found(violation: metronome_arraylet::Violation) {
+    eprintln!("metronome: the allocator found: {violation}");
+    std::process::abort();
+}
+
 /// Before which steps a quantum ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -50,13 +56,25 @@ pub struct Stress {
     /// `yield` or `yield=PHASE`: a quantum that is not synchronous ends before a step that switches the phase, and every
     /// mutator runs before the next one.
     pub yield_before: Option<YieldBefore>,
+    /// `zap`: freed and fresh cells are filled, and the filling is checked.
+    pub zap: bool,
+    /// `protect`: free regions cannot be accessed.
+    pub protect: bool,
     /// `seed=S`: start of the random numbers; without it each heap draws one and prints it.
     pub seed: Option<u64>,
 }
 
 impl Stress {
     /// No mode.
-    pub const NONE: Stress = Stress { steps: None, alloc: None, poll: false, yield_before: None, seed: None };
+    pub const NONE: Stress = Stress {
+        steps: None,
+        alloc: None,
+        poll: false,
+        yield_before: None,
+        zap: false,
+        protect: false,
+        seed: None,
+    };
 
     /// Whether quanta follow each other whatever the target utilization is.
     pub(crate) fn unpaced(&self) -> bool {
@@ -65,9 +83,11 @@ impl Stress {
 
     /// What the heap's memory has to do with it.
     pub(crate) fn of_space(&self) -> metronome_arraylet::SpaceStress {
-        let mut out = metronome_arraylet::SpaceStress::default();
-        out.single_cells = self.alloc.is_some();
-        out
+        metronome_arraylet::SpaceStress {
+            single_cells: self.alloc.is_some(),
+            zap: if self.zap { Some(found) } else { None },
+            protect: self.protect,
+        }
     }
 
     /// Whether any mode is on.
@@ -97,6 +117,12 @@ impl fmt::Display for Stress {
             None => {}
             Some(YieldBefore::Any) => mode(format_args!("yield"))?,
             Some(YieldBefore::To(phase)) => mode(format_args!("yield={}", phase.name()))?,
+        }
+        if self.zap {
+            mode(format_args!("zap"))?;
+        }
+        if self.protect {
+            mode(format_args!("protect"))?;
         }
         self.seed.map_or(Ok(()), |seed| mode(format_args!("seed={seed}")))
     }
@@ -130,6 +156,8 @@ impl FromStr for Stress {
                     let phase = phase.filter(|p| *p != Phase::Snapshot).ok_or(())?;
                     stress.yield_before = Some(YieldBefore::To(phase));
                 }
+                ("zap", None) if !stress.zap => stress.zap = true,
+                ("protect", None) if !stress.protect => stress.protect = true,
                 ("seed", Some(value)) if stress.seed.is_none() => {
                     stress.seed = Some(value.parse().map_err(|_| ())?);
                 }

@@ -236,6 +236,7 @@ impl Space {
             return None;
         }
         let id = self.pool.find(self.metas());
+        self.zap_taken(id);
         // Relaxed: changed only while stopped.
         self.meta(id).init(class, drop_glue, self.sweep.load(Relaxed));
         Some(RegionId(id))
@@ -267,6 +268,7 @@ impl Space {
         // Relaxed: fixed while the region is in use.
         let cells = meta.cells.load(Relaxed);
         if allocated == 0 {
+            self.zap_region(id);
             meta.set_state(RegionState::Free);
             self.pool.put(self.metas(), id);
             return true;
@@ -304,6 +306,7 @@ impl Space {
         // Relaxed: a counter.
         self.used.fetch_add(bytes as u64, Relaxed);
         self.allocated.fetch_add(bytes as u64, Relaxed);
+        self.zap_run(id, start, bytes, size);
         let first = self.cell_ptr(id, start as u32);
         // Relaxed: fixed while the region is in use.
         if meta.drop_glue.load(Relaxed) {
@@ -327,6 +330,7 @@ impl Space {
         // Relaxed: fixed while the region is in use.
         let size = meta.cell_size.load(Relaxed) as usize;
         let end = start + (to.addr() - from.addr()) / size;
+        self.zap_rest(id, start, end, size);
         let mut freed = 0;
         bits::for_each_mask(start, end, |w, m| {
             // Relaxed: owner only, see `reserve_run`.

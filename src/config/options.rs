@@ -506,7 +506,7 @@ options! {
     "Debugging: whether a mutator that made a stop fail is looked up in /proc, to report one that sleeps in the kernel outside blocking.";
 
     stress, "stress", "METRONOME_STRESS", OptionKind::Stress, Some("none"), "", "modes with commas, or none", "none",
-    "Stress modes for tests: steps=N|random, alloc=N, poll, yield[=PHASE], seed=S; see the guide.";
+    "Stress modes for tests: steps=N|random, alloc=N, poll, yield[=PHASE], zap, protect, seed=S; see the guide.";
 }
 
 /// Edit distance (insertions, deletions, replacements), for messages only.

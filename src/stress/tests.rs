@@ -15,7 +15,7 @@ fn lists_are_read_and_written_back() {
         "poll",
         "yield",
         "yield=sweep",
-        "steps=1,alloc=18446744073709551615,poll,yield=idle,seed=1",
+        "steps=1,alloc=18446744073709551615,poll,yield=idle,zap,protect,seed=1",
     ] {
         assert_eq!(text.parse::<Stress>().unwrap().to_string(), text);
     }
@@ -37,6 +37,9 @@ fn lists_are_read_and_written_back() {
         "alloc=1,alloc=1",
         "poll=1",
         "poll,poll",
+        "zap=1",
+        "zap,zap",
+        "protect=",
         "yield=",
         "yield=never",
         "yield=snapshot",
