@@ -31,6 +31,7 @@ use crate::hooks::{fault, machine};
 use crate::mark::MarkQueue;
 use crate::shared::{MutatorState, Record, Shared};
 use crate::stats::ReferenceCounts;
+use crate::stress::YieldBefore;
 use crate::verify::{Edge, Floating, Verifier};
 use metronome_arraylet::RegionId;
 use metronome_barrier::Phase;
@@ -222,6 +223,9 @@ pub(crate) struct Collector {
     /// Cycles that an unused soft reference is kept; set by the driver before each cycle.
     pub(crate) soft_age: u64,
     pub(crate) counts: CycleCounts,
+    /// Steps that switch the phase so are put off, as the stress mode `yield` says; whether one was.
+    pub(crate) hold: Option<YieldBefore>,
+    pub(crate) held: bool,
     /// Checks the heap at the edges of phases, if asked to (O(heap), stopped).
     pub(crate) verifier: Option<Verifier>,
     /// The heap was verified since this was last taken: the time of that step says nothing about the collector.
@@ -238,6 +242,8 @@ impl Collector {
             work: Work::Idle,
             soft_age: u64::MAX,
             counts: CycleCounts::default(),
+            hold: None,
+            held: false,
             verifier: None,
             verified: false,
         }
@@ -257,6 +263,17 @@ impl Collector {
     #[cfg(feature = "hooks")]
     pub(crate) fn step_units(&self) -> u32 {
         self.queue.units()
+    }
+
+    /// Whether the step that would switch to this phase is put off.
+    fn holds(&mut self, to: Phase) -> bool {
+        let holds = match self.hold {
+            None => false,
+            Some(YieldBefore::Any) => true,
+            Some(YieldBefore::To(phase)) => phase == to,
+        };
+        self.held |= holds;
+        holds
     }
 
     /// One step. See the module's table for its bound.
@@ -335,6 +352,9 @@ impl Collector {
         let Work::Marking(m) = &mut self.work else { unreachable!("called in Marking only") };
         // The insertion barrier ends as soon as it can.
         if self.shared.phase.get() == Phase::Snapshot && m.pass(&self.shared) {
+            if self.holds(Phase::Mark) {
+                return (StepName::Pass, Progress::More);
+            }
             self.check(Edge::Mark, stopped);
             self.shared.phase.switch(Phase::Mark);
             return (StepName::Pass, Progress::More);
@@ -395,6 +415,9 @@ impl Collector {
 
     /// Marking is complete: everything taken, nothing grey, all logs empty in this very stop (INV-LOG-DRAINED).
     fn terminate(&mut self, stopped: &Stopped<'_>) -> Progress {
+        if self.holds(Phase::Weak) {
+            return Progress::More;
+        }
         self.check(Edge::Weak, stopped);
         let s = &self.shared;
         s.phase.switch(Phase::Weak);
@@ -407,6 +430,9 @@ impl Collector {
         let s = &*self.shared;
         let Work::Clearing(tables) = &mut self.work else { unreachable!("called in Clearing only") };
         let Some((table, range)) = tables.chunk() else {
+            if self.holds(Phase::Finalize) {
+                return (StepName::Revive, Progress::More);
+            }
             self.check(Edge::Finalize, stopped);
             let s = &*self.shared;
             s.phase.switch(Phase::Finalize);
@@ -453,6 +479,9 @@ impl Collector {
         if flush(s) {
             return (StepName::Flush, Progress::More);
         }
+        if self.holds(Phase::Phantom) {
+            return (StepName::TerminateFinalize, Progress::More);
+        }
         // As at the end of marking: all logs are empty in this very stop (INV-LOG-DRAINED).
         (self.counts.scanned, self.counts.spilled) = (self.queue.scanned, self.queue.spilled);
         self.check(Edge::Phantom, stopped);
@@ -468,6 +497,9 @@ impl Collector {
         let s = &*self.shared;
         let Work::Burying(tables) = &mut self.work else { unreachable!("called in Burying only") };
         let Some((table, range)) = tables.chunk() else {
+            if self.holds(Phase::Sweep) {
+                return (StepName::BeginSweep, Progress::More);
+            }
             self.check(Edge::Sweep, stopped);
             let s = &*self.shared;
             s.space.begin_sweep();
@@ -514,6 +546,10 @@ impl Collector {
             self.work = Work::Sweeping { next: stop, end };
             return (StepName::Sweep, Progress::More);
         }
+        if self.holds(Phase::Idle) {
+            return (StepName::End, Progress::More);
+        }
+        let s = &self.shared;
         s.phase.switch(Phase::Idle);
         // Relaxed: published by the cycle's end.
         s.freed_last.store(self.counts.freed_bytes + self.counts.condemned_bytes, Relaxed);

@@ -196,6 +196,8 @@ pub struct Config {
     /// `verify`: checks of the heap at the edges of phases; `None`: what `METRONOME_VERIFY` says when the heap is built, else
     /// none. Others than none need the crate's feature `verify`.
     pub verify: Option<Verify>,
+    /// `stress`: the stress modes that are on; none outside tests.
+    pub stress: crate::stress::Stress,
 }
 
 impl Config {
@@ -242,6 +244,7 @@ impl Config {
         headroom_low_percent: 10,
         report_blocked: false,
         verify: None,
+        stress: crate::stress::Stress::NONE,
     };
 
     /// Sets one option from text.

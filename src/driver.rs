@@ -15,6 +15,9 @@
 
 mod decide;
 mod quantum;
+mod stress;
+#[cfg(test)]
+mod stress_tests;
 mod verify;
 
 use crate::boost::Boosted;
@@ -25,6 +28,7 @@ use crate::gate::Spin;
 use crate::reason::{DepartureReason, SyncReason};
 use crate::shared::Shared;
 use crate::stats::ReferenceCounts;
+use crate::stress::StepPlan;
 use crate::sync::futex_wait;
 use crate::verify::Verifier;
 use metronome_scheduler::{Decision, Pacer, PacerConfig, Policy, Scheduler, Trigger};
@@ -77,6 +81,10 @@ struct CycleSums {
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     pub(crate) collector: Collector,
+    /// Steps of a quantum under stress.
+    step_plan: StepPlan,
+    /// What only stress modes use.
+    stressed: stress::Stressed,
     scheduler: Scheduler,
     pacer: Pacer,
     events: Recorder,
@@ -149,6 +157,8 @@ impl Driver {
         let mut d = Driver {
             spin: if fifo { Spin(0) } else { shared.spin },
             collector,
+            step_plan: StepPlan::new(shared.config.stress),
+            stressed: stress::Stressed::default(),
             scheduler,
             pacer,
             events,
@@ -199,6 +209,10 @@ impl Driver {
 
     /// One round: see the module's documentation.
     pub(crate) fn round(&mut self) -> Round {
+        if self.shared.gate.polls_always() { self.polled_round() } else { self.round_once() }
+    }
+
+    fn round_once(&mut self) -> Round {
         let mut now = self.shared.clock.now();
         if now < self.last_now_ns {
             self.clock_went_back(now);
@@ -207,6 +221,7 @@ impl Driver {
             // Below 50 % a quantum may follow at once, and so it may when mutators wait for memory.
             // Relaxed: a hint.
             let hurry = self.shared.config.target_utilization < 50
+                || self.shared.config.stress.unpaced()
                 || self.shared.waiting_for_memory.load(Relaxed) > 0;
             if now < at && !hurry {
                 self.due_ns = at;
@@ -234,7 +249,8 @@ impl Driver {
         let waiting = short && self.shared.waiting_for_memory.load(Relaxed) > 0;
         let commanded = self.shared.commanded();
         if !self.cycle.open {
-            let Some(reason) = self.should_start(now, commanded.is_some()) else {
+            let reason = self.should_start(now, commanded.is_some());
+            let Some(reason) = self.or_polled(reason) else {
                 // Relaxed: a hint for the alarm and for refills.
                 self.shared.wants_ticks.store(false, Relaxed);
                 self.suppress_ticks(true);
@@ -251,6 +267,10 @@ impl Driver {
             self.blocked = None;
             self.due_ns = now;
         }
+        if self.must_not_step(commanded.is_some()) {
+            self.due_ns = now.saturating_add(stress::LOOK_NS);
+            return Round::Sleep(Some(self.due_ns));
+        }
         if now < self.not_before_ns {
             self.due_ns = self.not_before_ns;
             // Relaxed: a hint for the alarm.
@@ -262,7 +282,7 @@ impl Driver {
             None => waiting.then_some(DepartureReason::OutOfMemory),
         };
         self.set_allowance(now, hurry);
-        match self.scheduler.decide(now) {
+        match self.decide(now) {
             Decision::Run { budget_ns } => {
                 let wakeup = now.saturating_sub(self.due_ns);
                 let starved = waiting && self.shared.config.exhaustion == Exhaustion::Synchronous;

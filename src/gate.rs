@@ -1,7 +1,8 @@
 //! Stopping and resuming the mutators of one heap, bounded.
 //!
 //! # State
-//! `word` = number of running mutators, and the stop bit. `poll` is odd while a stop is requested or lasts.
+//! `word` = number of running mutators, and the stop bit. `poll` is odd while a stop is requested or lasts; under the stress mode
+//! `poll` its second bit stays set, so that each poll takes the slow path.
 //! ```text
 //! mutator:   outside ──enter_running──▶ running ──leave_running──▶ outside (paused, at a safepoint, native)
 //! collector: open ──stop──▶ stopped (count = 0) ──release──▶ open
@@ -27,6 +28,10 @@ use crossbeam_utils::CachePadded;
 
 const STOP: u64 = 1 << 32;
 const COUNT: u64 = STOP - 1;
+
+/// Bits of `poll`: a stop, and the stress mode. The rest counts stops.
+const REQUESTED: u32 = 1;
+const ALWAYS: u32 = 2;
 
 /// The gate between running and stopped. Cost: O(1) per transition, whatever the number of mutators.
 #[derive(Debug, Default)]
@@ -55,7 +60,19 @@ impl Gate {
     #[inline(always)]
     pub(crate) fn stop_requested(&self) -> bool {
         // Relaxed: a hint; the slow path's read-modify-write is what counts.
-        self.poll.load(Relaxed) & 1 != 0
+        self.poll.load(Relaxed) & (REQUESTED | ALWAYS) != 0
+    }
+
+    /// From now on each poll takes its slow path.
+    pub(crate) fn poll_always(&self) {
+        // Relaxed: a hint, as the poll's load.
+        self.poll.fetch_or(ALWAYS, Relaxed);
+    }
+
+    /// Whether `poll_always` was called.
+    pub(crate) fn polls_always(&self) -> bool {
+        // Relaxed: as above.
+        self.poll.load(Relaxed) & ALWAYS != 0
     }
 
     /// Becomes running; waits while stopped. Returns whether it had to wait.
@@ -106,7 +123,7 @@ impl Gate {
             if self.word.load(Relaxed) & STOP == 0 {
                 break;
             }
-            if p & 1 == 0 {
+            if p & REQUESTED == 0 {
                 // Between the two stores of `release` or `stop`.
                 spin_loop();
                 continue;
@@ -130,7 +147,7 @@ impl Gate {
         mut nudge: Option<(u64, &mut dyn FnMut())>,
     ) -> Result<(), Cancelled> {
         // Release and the next line's Acquire-Release: mutators that see the odd poll find the bit, or soon will.
-        self.poll.fetch_add(1, Release);
+        self.poll.fetch_add(REQUESTED, Release);
         // AcqRel: pairs with the Release in `leave_running` and the Acquire in `enter_running`.
         let mut w = self.word.fetch_or(STOP, AcqRel);
         let mut spins = 0;
@@ -171,7 +188,8 @@ impl Gate {
         // Release: pairs with the Acquire in `enter_running`.
         self.word.fetch_and(!STOP, Release);
         // SeqCst, with the sleeper's counter in `wait_open`.
-        self.poll.fetch_add(1, SeqCst);
+        // Takes the low bit off and counts; the second bit stays.
+        self.poll.fetch_add(4 - REQUESTED, SeqCst);
         if self.sleepers.load(SeqCst) > 0 {
             futex_wake(&self.poll, u32::MAX);
         }

@@ -13,6 +13,7 @@ use crate::stats::Stats;
 use crate::sync::futex_wake;
 use metronome_alarm::{Alarm, AlarmConfig, Clock, affinity, priority, set_timer_slack};
 use metronome_arraylet::{OsOptions, Space, SpaceOptions};
+use std::hash::{BuildHasher, RandomState};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -112,7 +113,8 @@ pub(crate) fn build_shared(config: Config, clock: Clock) -> Result<(Shared, Vec<
     let options = SpaceOptions { max_bytes: config.heap, initial_bytes: config.effective_initial_heap(), os };
     // SAFETY: the space is reached by the mutators and the collector of this heap alone, which keep the access rules: that
     // is what the gate, the phases and the type `Gc` are for.
-    let (space, mut refused) = unsafe { Space::new(options) }.map_err(BuildError::Memory)?;
+    let (mut space, mut refused) = unsafe { Space::new(options) }.map_err(BuildError::Memory)?;
+    space.set_stress(config.stress.of_space());
     let bytes = config.immortal;
     let (immortal, more) = ImmortalArea::new(bytes, config.lock_memory)
         .map_err(|source| BuildError::Immortal { bytes, source })?;
@@ -126,13 +128,24 @@ impl Heap {
         HeapBuilder::default()
     }
 
-    fn start(config: Config, before_failure: Option<BeforeFailure>) -> Result<Heap, BuildError> {
+    fn start(mut config: Config, before_failure: Option<BeforeFailure>) -> Result<Heap, BuildError> {
         let verify = config.verify_in_force(std::env::var_os("METRONOME_VERIFY"))?;
-        let config = Config { verify: Some(verify), ..config };
+        config.verify = Some(verify);
+        // Whatever reads no other setting from the environment, such as a test program, can still be run under stress.
+        if let Some(modes) = std::env::var_os("METRONOME_STRESS").filter(|_| !config.stress.is_on()) {
+            config.set("stress", &modes.to_string_lossy())?;
+        }
+        if config.stress.is_on() {
+            config.stress.seed.get_or_insert_with(|| RandomState::new().hash_one(0));
+            eprintln!("metronome: stress={}", config.stress);
+        }
         let (shared, mut refusals) = build_shared(config, Clock::monotonic())?;
         shared.set_before_failure(before_failure);
         let shared = Arc::new(shared);
         let config = &shared.config;
+        if config.stress.poll {
+            shared.gate.poll_always();
+        }
         let (recorder, drain) = events::ring(config.event_ring);
         let reporter = Reporter::new(Arc::clone(&shared), drain)?;
 

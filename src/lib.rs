@@ -66,6 +66,7 @@ mod rtsan;
 mod shared;
 mod spawn;
 mod stats;
+pub mod stress;
 #[allow(unsafe_code)]
 mod sync;
 #[allow(unsafe_code)]

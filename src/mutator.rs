@@ -163,6 +163,9 @@ impl<'h> Mutator<'h> {
         // Relaxed: for reports only; ordered by the gate well enough.
         s.paused.fetch_add(1, Relaxed);
         s.gate.leave_running();
+        if s.gate.polls_always() {
+            s.wait_for_step();
+        }
         s.gate.enter_running(s.spin);
         r.set_state(MutatorState::Running);
         self.after_stop(true);
@@ -242,6 +245,9 @@ impl<'h> Mutator<'h> {
         // Relaxed: written by this thread.
         if self.record().starved.load(Relaxed) {
             let failed = self.with_local(|l| l.failed.take());
+            if failed.is_none() && self.shared().config.stress.alloc.is_some() {
+                return self.wait_for_asked_cycles();
+            }
             let want = failed.unwrap_or(Want { bytes: 1, regions: 1, cells: None });
             // The outcome is for the next allocation to find out.
             let _ = self.wait_for_memory(want);
@@ -318,6 +324,15 @@ impl<'h> Mutator<'h> {
     #[cold]
     #[inline(never)]
     fn refill(&self, cursor: CursorIndex, size: usize) -> Result<NonNull<u8>, AllocError> {
+        let cell = self.refill_run(cursor, size)?;
+        if self.shared().count_allocation() {
+            // Relaxed: a note to this thread's own next safepoint.
+            self.record().starved.store(true, Relaxed);
+        }
+        Ok(cell)
+    }
+
+    fn refill_run(&self, cursor: CursorIndex, size: usize) -> Result<NonNull<u8>, AllocError> {
         self.poll();
         let s = self.shared();
         #[cfg(any(test, feature = "hooks"))]

@@ -205,6 +205,7 @@ pub(crate) struct Shared {
     /// Waits for memory that ended without it.
     pub(crate) out_of_memory: AtomicU64,
     pub(crate) barrier_spills: AtomicU64,
+    pub(crate) stress: crate::stress::StressState,
     /// The collector thread has the real-time priority that was asked for. Written once, while the heap is built.
     pub(crate) collector_fifo: AtomicBool,
     /// Fork generation of the process that made the heap.
@@ -288,6 +289,7 @@ impl Shared {
             failed_bytes: AtomicU64::new(0),
             out_of_memory: AtomicU64::new(0),
             barrier_spills: AtomicU64::new(0),
+            stress: crate::stress::StressState::default(),
             collector_fifo: AtomicBool::new(false),
             fork_generation: crate::fork::generation(),
             config,

@@ -32,6 +32,7 @@ pub mod region;
 pub mod size;
 pub mod space;
 pub mod stack;
+pub mod stress;
 pub mod sweep;
 mod sync;
 pub mod verify;
@@ -44,6 +45,7 @@ pub use promise::{regions_for_bytes, regions_for_cells};
 pub use region::{RegionId, RegionState};
 pub use space::{Colour, Space, SpaceOptions, SpaceStats};
 pub use stack::IndexStack;
+pub use stress::SpaceStress;
 pub use sweep::{ReapBatch, SweepOutcome};
 pub use verify::Violation;
 

@@ -275,6 +275,17 @@ impl Mapping {
         }
     }
 
+    /// Makes `range` (whole pages) inaccessible, or accessible again. The content stays.
+    pub(crate) fn protect(&self, range: &Range<usize>, on: bool) -> std::io::Result<()> {
+        let (at, bytes) = self.pages(range);
+        let access = if on { libc::PROT_NONE } else { libc::PROT_READ | libc::PROT_WRITE };
+        // SAFETY: our own mapping; who uses the range meanwhile is to fault, which is no access.
+        if unsafe { libc::mprotect(at.cast(), bytes, access) } != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
     /// Gives the memory of `range` (whole pages) back to the system; its content becomes zero. Nobody may rely on
     /// the content any more. Locked memory is unlocked first.
     pub(crate) fn give_back(&self, range: &Range<usize>, locked: bool) -> std::io::Result<()> {

@@ -178,6 +178,7 @@ impl Space {
                 return done;
             }
             let Some(id) = self.pool.lend(self.metas()) else { return done };
+            self.unprotect(id);
             if self.heap.give_back(&heap_range(id, 1), self.os.lock).is_err() {
                 self.pool.put_ready(self.metas(), id);
                 return done;

@@ -21,6 +21,7 @@ use crate::os::{Mapping, OsOptions, ReserveError};
 use crate::pool::Pool;
 use crate::region::{RegionId, RegionMeta, RegionState};
 use crate::stack::IndexStack;
+use crate::stress::SpaceStress;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -89,6 +90,7 @@ pub struct Space {
     pub(crate) heap: Mapping,
     pub(crate) table: Mapping,
     pub(crate) os: OsOptions,
+    pub(crate) stress: SpaceStress,
     /// Entries of the table: the maximum and the spare region (see [`crate::pool`]).
     entries: u32,
     pub(crate) pool: Pool,
@@ -141,6 +143,7 @@ impl Space {
             heap,
             table,
             os,
+            stress: SpaceStress::default(),
             entries,
             pool: Pool::new(max, os.backs()),
             admin: Mutex::new(()),
@@ -234,6 +237,7 @@ impl Space {
             return None;
         }
         let id = self.pool.find(self.metas());
+        self.zap_taken(id);
         // Relaxed: changed only while stopped.
         self.meta(id).init(class, drop_glue, self.sweep.load(Relaxed));
         Some(RegionId(id))
@@ -265,6 +269,7 @@ impl Space {
         // Relaxed: fixed while the region is in use.
         let cells = meta.cells.load(Relaxed);
         if allocated == 0 {
+            self.zap_region(id);
             meta.set_state(RegionState::Free);
             self.pool.put(self.metas(), id);
             return true;
@@ -289,7 +294,7 @@ impl Space {
         // Relaxed: fixed while the region is in use.
         let (cells, size) = (meta.cells.load(Relaxed) as usize, meta.cell_size.load(Relaxed) as usize);
         let start = bits::next_clear(&meta.alloc, from_cell as usize, cells)?;
-        let limit = cells.min(start + (RUN_BYTES_MAX / size).max(1));
+        let limit = cells.min(start + (self.stress.run_bytes_max() / size).max(1));
         let end = bits::next_set(&meta.alloc, start, limit).unwrap_or(limit);
         bits::for_each_mask(start, end, |w, m| {
             // Relaxed: the owner is the only one to set bits; the reaper may clear others in the same word.
@@ -302,6 +307,7 @@ impl Space {
         // Relaxed: a counter.
         self.used.fetch_add(bytes as u64, Relaxed);
         self.allocated.fetch_add(bytes as u64, Relaxed);
+        self.zap_run(id, start, bytes, size);
         let first = self.cell_ptr(id, start as u32);
         crate::poison::usable(first.as_ptr(), bytes);
         // Relaxed: fixed while the region is in use.
@@ -326,6 +332,7 @@ impl Space {
         // Relaxed: fixed while the region is in use.
         let size = meta.cell_size.load(Relaxed) as usize;
         let end = start + (to.addr() - from.addr()) / size;
+        self.zap_rest(id, start, end, size);
         let mut freed = 0;
         // The region is the caller's until it is released, so the rest of its run is nobody else's.
         crate::poison::freed(from, (end - start) * size);

@@ -72,6 +72,7 @@ impl Space {
             if !glue {
                 // Relaxed: as the marks; no mutator allocates here before the region is listed.
                 meta.alloc[w].store(mark, Relaxed);
+                self.zap_cells(id.0, w * 64, dead, size as usize);
                 self.poison(id, w, dead);
                 freed += dead.count_ones();
                 live += mark.count_ones();
@@ -129,6 +130,9 @@ impl Space {
     pub fn reaped(&self, batch: &ReapBatch) {
         let meta = self.meta(batch.region.0);
         let w = batch.first_cell as usize / 64;
+        // Relaxed: fixed while the region is in use.
+        let size = meta.cell_size.load(Relaxed) as usize;
+        self.zap_cells(batch.region.0, w * 64, batch.bits, size);
         // Relaxed: the reaper runs as a mutator; the collector is stopped out, other mutators touch other bits.
         meta.alloc[w].fetch_and(!batch.bits, Relaxed);
         self.poison(batch.region, w, batch.bits);

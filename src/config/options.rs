@@ -7,6 +7,7 @@ use metronome_scheduler::Spread;
 use super::error::ConfigError;
 use super::value::{self, Unreadable};
 use super::{Config, Exhaustion, TriggerMode, VerboseFormat, Verify};
+use crate::stress::Stress;
 
 /// What an option takes. Bounds are inclusive, in the base unit: bytes, nanoseconds, percent, pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub enum OptionKind {
     Path,
     /// Checks of the heap, such as `heap,remark,every=10`.
     Checks,
+    /// Stress modes such as `steps=random,seed=7`.
+    Stress,
 }
 
 /// One row of the options table.
@@ -116,6 +119,7 @@ impl OptionSpec {
             (_, Value::Word(word)) => word.to_owned(),
             (_, Value::Path(path)) => path.display().to_string(),
             (_, Value::Checks(checks)) => checks.to_string(),
+            (_, Value::Stress(stress)) => stress.to_string(),
         }
     }
 
@@ -165,6 +169,7 @@ impl OptionSpec {
             // Not trimmed: blanks may be part of a file name.
             OptionKind::Path if text.contains('\0') => return Err(self.bad(text)),
             OptionKind::Path => return Ok(Value::Path(PathBuf::from(text))),
+            OptionKind::Stress => return trimmed.parse().map(Value::Stress).map_err(|()| self.bad(text)),
         };
         let number = number.map_err(|why| match why {
             Unreadable::Malformed => self.bad(text),
@@ -185,7 +190,11 @@ impl OptionSpec {
             | OptionKind::Percent { min, max }
             | OptionKind::Trigger { min, max }
             | OptionKind::Count { min, max } => Some((min, max)),
-            OptionKind::Bool | OptionKind::Choice(_) | OptionKind::Path | OptionKind::Checks => None,
+            OptionKind::Bool
+            | OptionKind::Choice(_)
+            | OptionKind::Path
+            | OptionKind::Checks
+            | OptionKind::Stress => None,
         }
     }
 
@@ -206,6 +215,9 @@ impl OptionSpec {
             OptionKind::Choice(_) => "one of the words",
             OptionKind::Path => "a file name",
             OptionKind::Checks => "checks with commas between",
+            OptionKind::Stress => {
+                "stress modes with commas between them, each once, such as steps=random,seed=7"
+            }
         };
         let expected = match (self.kind, self.absent) {
             (OptionKind::Bool, _) => form.to_owned(),
@@ -224,6 +236,7 @@ enum Value {
     Word(&'static str),
     Path(PathBuf),
     Checks(Verify),
+    Stress(Stress),
 }
 
 /// Fields that an option can stand for.
@@ -300,6 +313,20 @@ impl Field for Verify {
     fn from_value(value: Value) -> Option<Self> {
         match value {
             Value::Checks(checks) => Some(checks),
+            _ => None,
+        }
+    }
+}
+
+impl Field for Stress {
+    fn to_value(&self) -> Value {
+        if self.is_on() { Value::Stress(*self) } else { Value::Absent }
+    }
+
+    fn from_value(value: Value) -> Option<Self> {
+        match value {
+            Value::Absent => Some(Stress::default()),
+            Value::Stress(stress) => Some(stress),
             _ => None,
         }
     }
@@ -505,6 +532,8 @@ options! {
 
     verify, "verify", "METRONOME_VERIFY", OptionKind::Checks, Some("auto"), "", "off | on | all | heap, snapshot, remark and every=N with commas or auto", "auto",
     "Debugging: the checks that the collector does at the edges of phases, slowly, with the mutators stopped, and in each how many-th cycle; a violation ends the process. auto is what the environment variable says, also in a program that does not read its environment, else off.";
+    stress, "stress", "METRONOME_STRESS", OptionKind::Stress, Some("none"), "", "modes with commas, or none", "none",
+    "Stress modes for tests: steps=N|random, alloc=N, poll, yield[=PHASE], zap, protect, seed=S; see the guide.";
 }
 
 /// Edit distance (insertions, deletions, replacements), for messages only.

@@ -48,6 +48,7 @@ fn samples() -> Vec<(&'static str, &'static str, [&'static str; 3])> {
         ("headroom-low", "20", ["91", "-1", "low"]),
         ("report-blocked", "true", ["2", "", "maybe"]),
         ("verify", "heap,remark,every=10", ["satb", "heap,every=0", "2"]),
+        ("stress", "steps=random,seed=7", ["", "steps=0", "pace=1"]),
     ]
 }
 
@@ -120,7 +121,7 @@ fn range_texts_say_what_is_enforced() {
             _ => spec.range,
         };
         match spec.kind {
-            OptionKind::Path => continue,
+            OptionKind::Path | OptionKind::Stress => continue,
             OptionKind::Checks => {
                 for word in text.split([' ', ',']).filter(|w| !["", "|", "and", "with", "commas"].contains(w))
                 {

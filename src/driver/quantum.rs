@@ -87,6 +87,10 @@ impl Driver {
         let mut progress = Progress::More;
         let mut spent = [0u64; 3];
         let mut now = work_start;
+        let mut steps_left = if s.gate.polls_always() { 1 } else { self.step_plan.next() };
+        // The first step may do whatever is to be done.
+        self.collector.hold = None;
+        self.collector.held = false;
         // At least one step, so that a cycle always comes forward.
         while progress == Progress::More {
             let before = s.phase.get();
@@ -102,10 +106,15 @@ impl Driver {
             }
             spent[bucket(before)] += after.saturating_sub(now);
             now = after;
-            if now >= deadline && synchronous.is_none() {
+            steps_left = steps_left.saturating_sub(1);
+            if (now >= deadline || steps_left == 0 || self.collector.held) && synchronous.is_none() {
                 break;
             }
+            if synchronous.is_none() {
+                self.collector.hold = s.config.stress.yield_before;
+            }
         }
+        self.stressed.yields = self.collector.held;
         drop(stopped);
         machine!(s, m => m.released());
         let end_ns = s.clock.now();
