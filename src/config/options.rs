@@ -505,7 +505,7 @@ options! {
     report_blocked, "report-blocked", "METRONOME_REPORT_BLOCKED", OptionKind::Bool, None, "", "true | false", "false",
     "Debugging: whether a mutator that made a stop fail is looked up in /proc, to report one that sleeps in the kernel outside blocking.";
 
-    stress, "stress", "METRONOME_STRESS", OptionKind::Stress, Some("none"), "", "modes with commas, or none", "none",
+    stress, "stress", "METRONOME_STRESS", OptionKind::Stress, Some("none"), "", "steps=N|random, alloc=N, poll, yield[=PHASE], zap, protect, seed=S", "none",
     "Stress modes for tests: steps=N|random, alloc=N, poll, yield[=PHASE], zap, protect, seed=S; see the guide.";
 }
 
