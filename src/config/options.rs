@@ -505,8 +505,8 @@ options! {
     report_blocked, "report-blocked", "METRONOME_REPORT_BLOCKED", OptionKind::Bool, None, "", "true | false", "false",
     "Debugging: whether a mutator that made a stop fail is looked up in /proc, to report one that sleeps in the kernel outside blocking.";
 
-    stress, "stress", "METRONOME_STRESS", OptionKind::Stress, Some("none"), "", "steps=N|random, alloc=N, poll, yield[=PHASE], zap, protect, seed=S", "none",
-    "Stress modes for tests: steps=N|random, alloc=N, poll, yield[=PHASE], zap, protect, seed=S; see the guide.";
+    stress, "stress", "METRONOME_STRESS", OptionKind::Stress, Some("none"), "", "steps=N, steps=random, alloc=N, poll, yield, yield=PHASE, zap, protect, seed=S or none", "none",
+    "Stress modes for tests, with commas between them; see the guide.";
 }
 
 /// Edit distance (insertions, deletions, replacements), for messages only.
