@@ -11,6 +11,8 @@ mod common;
 mod load;
 #[path = "finalizers/run.rs"]
 mod run;
+#[path = "memory/stressed.rs"]
+mod stressed;
 
 use metronome_gc::{Collect, Finalize, Gc, Heap, Mutator, Root, Slot, Trace};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -532,8 +532,8 @@ options! {
 
     verify, "verify", "METRONOME_VERIFY", OptionKind::Checks, Some("auto"), "", "off | on | all | heap, snapshot, remark and every=N with commas or auto", "auto",
     "Debugging: the checks that the collector does at the edges of phases, slowly, with the mutators stopped, and in each how many-th cycle; a violation ends the process. auto is what the environment variable says, also in a program that does not read its environment, else off.";
-    stress, "stress", "METRONOME_STRESS", OptionKind::Stress, Some("none"), "", "modes with commas, or none", "none",
-    "Stress modes for tests: steps=N|random, alloc=N, poll, yield[=PHASE], zap, protect, seed=S; see the guide.";
+    stress, "stress", "METRONOME_STRESS", OptionKind::Stress, Some("none"), "", "steps=N, steps=random, alloc=N, poll, yield, yield=PHASE, zap, protect, seed=S or none", "none",
+    "Stress modes for tests, with commas between them; see the guide.";
 }
 
 /// Edit distance (insertions, deletions, replacements), for messages only.

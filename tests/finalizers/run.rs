@@ -42,8 +42,12 @@ fn it_panics() {
     }
     collect(&heap);
     drain(&heap);
-    // In the order of their registration.
-    assert_eq!(log.take(), (0..30).map(|i| i.to_string()).collect::<Vec<_>>());
+    // In the order of their registration, if they died in one cycle.
+    let mut ran = log.take();
+    if crate::stressed::begins_cycles("the order of finalizers") {
+        ran.sort_by_key(|id| id.parse::<u32>().unwrap());
+    }
+    assert_eq!(ran, (0..30).map(|i| i.to_string()).collect::<Vec<_>>());
     collect(&heap);
     let mut dead: Vec<i32> = (0..30).filter_map(|_| queue.wait_outside(Duration::from_secs(100))).collect();
     dead.sort_unstable();
