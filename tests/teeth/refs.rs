@@ -336,7 +336,10 @@ fn random_programs_with_references() {
 /// Faults that harm no memory, so that the verifier has nothing to say: the oracle does. (Their panics are meant.)
 #[test]
 fn the_oracle_has_teeth() {
-    for fault in [Fault::NoStamps, Fault::NoSoftBarrier] {
+    // In a tiny build programs of so few operations see too few ends of marking to meet what the first one breaks;
+    // there `what_is_made_after_marking_is_passed_over` alone has to.
+    let faults = [Fault::NoStamps, Fault::NoSoftBarrier];
+    for &fault in &faults[usize::from(cfg!(metronome_tiny))..] {
         let noticed = |seed| std::panic::catch_unwind(|| program::<Id>(seed, Some(fault))).is_err();
         let first = (1..1000).find(|&seed| noticed(seed));
         println!("{fault:?} is noticed by program {first:?}");
