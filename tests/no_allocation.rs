@@ -97,7 +97,10 @@ fn test_heap() -> TestHeap {
 /// What a cycle finds: handles of each kind, to objects that live and that do not.
 struct Handles {
     _kept: (Root<Node>, Global<Node>, Root<GcArray<Slot<Node>>>),
-    _references: (Vec<Weak<Node>>, Vec<WeakLong<Node>>, Vec<Soft<Node>>, Vec<Ephemeron<Node, Node>>),
+    _weaks: Vec<Weak<Node>>,
+    _longs: Vec<WeakLong<Node>>,
+    _softs: Vec<Soft<Node>>,
+    _ephemerons: Vec<Ephemeron<Node, Node>>,
 }
 
 fn fill(m: &Mutator<'_>) -> Handles {
@@ -115,12 +118,10 @@ fn fill(m: &Mutator<'_>) -> Handles {
     objects.push(live);
     Handles {
         _kept: (Root::new(m, live), Global::new(m, live), Root::new(m, array)),
-        _references: (
-            objects.iter().map(|o| Weak::new(m, *o)).collect(),
-            objects.iter().map(|o| WeakLong::new(m, *o)).collect(),
-            objects.iter().map(|o| Soft::new(m, *o)).collect(),
-            objects.iter().map(|o| Ephemeron::new(m, *o, live)).collect(),
-        ),
+        _weaks: objects.iter().map(|o| Weak::new(m, *o)).collect(),
+        _longs: objects.iter().map(|o| WeakLong::new(m, *o)).collect(),
+        _softs: objects.iter().map(|o| Soft::new(m, *o)).collect(),
+        _ephemerons: objects.iter().map(|o| Ephemeron::new(m, *o, live)).collect(),
     }
 }
 
@@ -226,7 +227,7 @@ fn the_collector_and_the_alarm_allocate_nothing() {
             let before = heap.stats().cycles;
             let mut rounds = 0u64;
             // Statistics are looked at seldom: they cost more than the work.
-            while rounds % 64 != 0 || heap.stats().cycles < before + 2 {
+            while !rounds.is_multiple_of(64) || heap.stats().cycles < before + 2 {
                 for id in 0..1_000 {
                     // An error is for the safepoint to mend.
                     let _ = m.alloc(NodeInit { id, next: None });
