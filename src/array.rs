@@ -48,14 +48,7 @@ pub(crate) struct ElementOf<E>(PhantomData<E>);
 
 impl<E: 'static> ElementOf<E> {
     pub(crate) const CHECK: () = {
-<<<<<<< HEAD
-        assert!(
-            size_of::<E>() <= LEAF_BYTES,
-            "an array element may have at most 4096 bytes (256 in a tiny build)"
-        );
-=======
         assert!(size_of::<E>() <= LEAF_BYTES, "an array element may have at most 4096 bytes");
->>>>>>> tiny
         assert!(align_of::<E>() <= 128, "an array element's alignment may be at most 128 bytes");
         assert!(
             !std::mem::needs_drop::<E>(),

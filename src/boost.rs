@@ -45,7 +45,7 @@ impl Boosted {
         (priority >= 1).then_some(Boosted { priority, saved: [None; MAX], len: 0 })
     }
 
-    /// Boosts the mutators that still run. Two system calls for each; reads each record once.
+    /// Boosts the mutators that still run. Three system calls for each; reads each record once.
     pub(crate) fn boost(&mut self, shared: &Shared) {
         for r in shared.records().take(LOOK_AT) {
             if self.len == MAX {
@@ -56,7 +56,8 @@ impl Boosted {
             }
             // Relaxed: written before the thread became running.
             let thread = r.thread_id.load(Relaxed);
-            if let Some(saved) = raise(thread, self.priority) {
+            // System calls that do not wait: three at most for each of `MAX` threads.
+            if let Some(saved) = crate::rtsan::excluded(|| raise(thread, self.priority)) {
                 self.saved[self.len] = Some(saved);
                 self.len += 1;
             }
@@ -67,7 +68,8 @@ impl Boosted {
     pub(crate) fn restore(&mut self) {
         for s in &mut self.saved[..self.len] {
             if let Some(s) = s.take() {
-                restore(&s);
+                // As in `boost`.
+                crate::rtsan::excluded(|| restore(&s));
             }
         }
         self.len = 0;

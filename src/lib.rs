@@ -4,10 +4,15 @@
 //! collector and its driver); memory, barrier rules, policy, clocks and log formats are in crates that do not know
 //! each other.
 #![deny(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 #![cfg_attr(metronome_rtsan, feature(sanitize))]
 
 #[allow(unsafe_code)]
 mod array;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the writer's thread, which looks twice at a thread that does not answer"
+)]
 mod blocked;
 #[allow(unsafe_code)]
 mod boost;
@@ -24,6 +29,7 @@ mod ephemeron;
 mod error;
 mod events;
 #[allow(unsafe_code)]
+#[expect(clippy::disallowed_types, reason = "says once that its thread is attached, before it serves")]
 mod finalize;
 #[allow(unsafe_code)]
 mod fork;
@@ -36,10 +42,16 @@ mod handle;
 #[allow(unsafe_code)]
 mod header;
 #[allow(unsafe_code)]
+#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "starting and closing a heap")]
 mod heap;
 mod hooks;
 #[allow(unsafe_code)]
 mod immortal;
+#[expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the writer's thread and the sink's own"
+)]
 mod log_sink;
 #[allow(unsafe_code)]
 mod mark;
@@ -48,15 +60,25 @@ mod meter;
 #[allow(unsafe_code)]
 mod mutator;
 pub mod no_heap;
+#[expect(clippy::disallowed_types, reason = "listeners run on the writer's thread")]
 mod notice;
+#[expect(clippy::disallowed_methods, reason = "the memory thread, which waits for the system")]
 pub mod pressure;
 pub mod queue;
 #[allow(unsafe_code)]
+#[expect(clippy::disallowed_types, reason = "says once that its thread is attached, before it serves")]
 mod reaper;
 mod reason;
+#[expect(clippy::disallowed_types, reason = "for ordinary threads; the finalizer thread sends")]
 mod reference_queue;
+#[expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "for ordinary threads that may wait: they say so to the collector"
+)]
 pub mod rendezvous;
 #[allow(unsafe_code)]
+#[expect(clippy::disallowed_types, reason = "the writer's thread")]
 mod report;
 #[allow(unsafe_code)]
 mod reserve;
@@ -76,6 +98,7 @@ mod teeth_tests;
 #[cfg(feature = "hooks")]
 #[doc(hidden)]
 #[allow(unsafe_code)]
+#[expect(clippy::disallowed_types, reason = "tests drive this heap, not a thread of its own")]
 pub mod testing;
 #[allow(unsafe_code)]
 mod thread;
@@ -84,6 +107,7 @@ mod trace;
 mod verify;
 #[allow(unsafe_code)]
 mod weak;
+#[expect(clippy::disallowed_types, reason = "for ordinary threads; nothing of the collector looks at it")]
 mod weak_map;
 
 pub use array::GcArray;

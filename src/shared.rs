@@ -24,6 +24,7 @@ use crate::hooks::fault;
 use crate::immortal::ImmortalArea;
 use crate::notice::Notification;
 use crate::reason::SyncReason;
+use crate::sync::SlowMutex;
 use crate::sync::futex_wake;
 use crate::table::Table;
 use crate::weak::{SoftNotes, Stamp};
@@ -33,11 +34,11 @@ use metronome_arraylet::{Colour, Space};
 use metronome_barrier::{BarrierFlags, LogPool, Phase};
 use metronome_verbosegc::model;
 pub(crate) use record::{Local, MutatorState, Record};
+use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
-use std::sync::{Arc, Mutex};
 
 /// The collector's phase, and the barrier that goes with it in one byte for the fast path.
 #[derive(Debug)]
@@ -135,7 +136,7 @@ pub(crate) struct Shared {
     records: Box<[AtomicPtr<Record>]>,
     records_len: AtomicUsize,
     free_records: metronome_arraylet::IndexStack,
-    attach: Mutex<()>,
+    attach: SlowMutex<()>,
     /// Wakes the collector thread: a tick, a request, a shutdown.
     pub(crate) wake: CachePadded<AtomicU32>,
     /// Cycles that must have been completed to satisfy all requests.
@@ -164,11 +165,11 @@ pub(crate) struct Shared {
     /// The system had no memory to back a larger heap with when that was last tried.
     pub(crate) growth_refused: AtomicBool,
     /// What ordinary threads have to tell; emptied by the writer.
-    outbox: Mutex<Vec<(u64, Told)>>,
+    outbox: SlowMutex<Vec<(u64, Told)>>,
     /// What did not fit into it.
     pub(crate) untold: AtomicU64,
     /// Asked before the program gets an error for want of memory.
-    pub(crate) before_failure: Mutex<Option<BeforeFailure>>,
+    pub(crate) before_failure: SlowMutex<Option<BeforeFailure>>,
     pub(crate) waiting_for_memory: AtomicU32,
     /// Mutators that wait for the end of a cycle without being short of memory.
     pub(crate) waiting_for_cycle: AtomicU32,
@@ -246,7 +247,7 @@ impl Shared {
             records: (0..config.max_mutators + 2).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
             records_len: AtomicUsize::new(0),
             free_records: metronome_arraylet::IndexStack::new(),
-            attach: Mutex::new(()),
+            attach: SlowMutex::new(()),
             wake: CachePadded::new(AtomicU32::new(0)),
             requested: AtomicU64::new(0),
             sync_through: AtomicU64::new(0),
@@ -262,9 +263,9 @@ impl Shared {
             memory_waker: std::sync::OnceLock::new(),
             grow_to: AtomicU32::new(0),
             growth_refused: AtomicBool::new(false),
-            outbox: Mutex::new(Vec::new()),
+            outbox: SlowMutex::new(Vec::new()),
             untold: AtomicU64::new(0),
-            before_failure: Mutex::new(None),
+            before_failure: SlowMutex::new(None),
             verify: crate::verify::demand::Mailbox::default(),
             waiting_for_memory: AtomicU32::new(0),
             waiting_for_cycle: AtomicU32::new(0),

@@ -2,8 +2,12 @@
 //! in this one's place.
 
 pub(crate) use std::hint::spin_loop;
-pub(crate) use std::sync::Mutex;
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// The standard library's mutex, for what may wait: the ends of queues that ordinary threads share, attaching, what the
+/// program's own threads have to tell. Neither a quantum nor an end of a queue that is without waiting takes one.
+#[expect(clippy::disallowed_types, reason = "the one name for it in modules that also have real-time code")]
+pub(crate) type SlowMutex<T> = std::sync::Mutex<T>;
 
 /// The standard library's cell with loom's way to get at the content.
 #[derive(Debug)]

@@ -94,12 +94,13 @@ fn test_heap() -> TestHeap {
     TestHeap::new(Config { heap: 32 << 20, ..Config::default() }).expect("the configuration is valid")
 }
 
-type References = (Vec<Weak<Node>>, Vec<WeakLong<Node>>, Vec<Soft<Node>>, Vec<Ephemeron<Node, Node>>);
-
 /// What a cycle finds: handles of each kind, to objects that live and that do not.
 struct Handles {
     _kept: (Root<Node>, Global<Node>, Root<GcArray<Slot<Node>>>),
-    _references: References,
+    _weaks: Vec<Weak<Node>>,
+    _longs: Vec<WeakLong<Node>>,
+    _softs: Vec<Soft<Node>>,
+    _ephemerons: Vec<Ephemeron<Node, Node>>,
 }
 
 fn fill(m: &Mutator<'_>) -> Handles {
@@ -117,12 +118,10 @@ fn fill(m: &Mutator<'_>) -> Handles {
     objects.push(live);
     Handles {
         _kept: (Root::new(m, live), Global::new(m, live), Root::new(m, array)),
-        _references: (
-            objects.iter().map(|o| Weak::new(m, *o)).collect(),
-            objects.iter().map(|o| WeakLong::new(m, *o)).collect(),
-            objects.iter().map(|o| Soft::new(m, *o)).collect(),
-            objects.iter().map(|o| Ephemeron::new(m, *o, live)).collect(),
-        ),
+        _weaks: objects.iter().map(|o| Weak::new(m, *o)).collect(),
+        _longs: objects.iter().map(|o| WeakLong::new(m, *o)).collect(),
+        _softs: objects.iter().map(|o| Soft::new(m, *o)).collect(),
+        _ephemerons: objects.iter().map(|o| Ephemeron::new(m, *o, live)).collect(),
     }
 }
 

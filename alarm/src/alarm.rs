@@ -314,10 +314,12 @@ impl Timer for SystemTimer {
             Ok(_) | Err(Errno::EINTR) => {}
             // Some sandboxes lack absolute sleeps. A relative one keeps this loop from spinning, with real-time
             // priority, for ever; what it is late by is measured like any lateness.
+            #[expect(clippy::disallowed_methods, reason = "only as long as until the next look at the clock")]
             Err(_) => thread::sleep(Duration::from_nanos(until.saturating_sub(self.0.now()))),
         }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the alarm has nothing to do until a controller ends it")]
     fn park(&mut self) {
         thread::park();
     }

@@ -33,6 +33,7 @@
 //! ```
 
 #![deny(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 #![cfg_attr(metronome_rtsan, feature(sanitize))]
 
 #[cfg(not(target_os = "linux"))]

@@ -12,6 +12,7 @@
 //! Cells start with one header word that belongs to the caller; the crate looks at it in one place only (a zero
 //! header in a region with drop glue means "no object here").
 #![deny(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 #![cfg_attr(metronome_rtsan, feature(sanitize))]
 
 pub mod array;
@@ -30,6 +31,10 @@ mod pool;
 pub mod promise;
 pub mod region;
 pub mod size;
+#[expect(
+    clippy::disallowed_types,
+    reason = "held by those who change which memory is resident, which no mutator and no quantum does"
+)]
 pub mod space;
 pub mod stack;
 pub mod stress;

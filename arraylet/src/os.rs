@@ -341,8 +341,8 @@ fn available_bytes() -> Option<u64> {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // Whoever gets the addresses next may use them.
-        crate::poison::usable(self.base.as_ptr(), self.bytes);
+        // Under AddressSanitizer this makes the addresses usable for whoever gets them next: the sanitizer's own
+        // `munmap` does, without touching its shadow of them, which for terabytes would need all memory.
         // SAFETY: the range is ours (see the module's documentation) and its owner is being dropped.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }

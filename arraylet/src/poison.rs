@@ -55,7 +55,9 @@ mod tests {
         // SAFETY: as above.
         assert_eq!(unsafe { cell.cast::<u64>().read_volatile() }, 7);
         space.begin_sweep();
-        (0..space.regions_touched()).for_each(|i| drop(space.sweep_region(RegionId(i))));
+        for i in 0..space.regions_touched() {
+            let _ = space.sweep_region(RegionId(i));
+        }
         // SAFETY: none, the sweep has freed the cell: that is the fault.
         println!("{}", unsafe { cell.cast::<u64>().read_volatile() });
     }

@@ -3,6 +3,7 @@
 //! **Architecture invariant:** this crate knows no headers, no mark bits and no regions; a reference is an opaque
 //! pointer to it, and what *shading* does with one is its caller's business.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod log;
 pub mod phase;

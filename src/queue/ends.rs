@@ -12,20 +12,20 @@
 
 use super::error::{ForceError, ReadError, ReaderGone, WriteError, WriterGone};
 use super::ring::{Consumer, Producer, READER_GONE, WRITER_GONE, locked};
-use crate::sync::Mutex;
+use crate::sync::SlowMutex;
 use std::sync::TryLockError;
 
 /// The wait-free end of a write queue.
 pub(crate) struct FreeWriter<T: 'static>(Producer<T>);
 
 /// The blocking end of a write queue.
-pub(crate) struct SharedReader<T: 'static>(Mutex<Consumer<T>>);
+pub(crate) struct SharedReader<T: 'static>(SlowMutex<Consumer<T>>);
 
 /// The wait-free end of a read queue.
 pub(crate) struct FreeReader<T: 'static>(Consumer<T>);
 
 /// The blocking end of a read queue.
-pub(crate) struct SharedWriter<T: 'static>(Mutex<Producer<T>>);
+pub(crate) struct SharedWriter<T: 'static>(SlowMutex<Producer<T>>);
 
 impl<T> FreeWriter<T> {
     pub(crate) fn new(producer: Producer<T>) -> FreeWriter<T> {
@@ -82,7 +82,7 @@ impl<T> Drop for FreeWriter<T> {
 
 impl<T> SharedReader<T> {
     pub(crate) fn new(consumer: Consumer<T>) -> SharedReader<T> {
-        SharedReader(Mutex::new(consumer))
+        SharedReader(SlowMutex::new(consumer))
     }
 
     fn attempt(consumer: &mut Consumer<T>) -> Result<T, ReadError> {
@@ -177,7 +177,7 @@ impl<T> Drop for FreeReader<T> {
 
 impl<T> SharedWriter<T> {
     pub(crate) fn new(producer: Producer<T>) -> SharedWriter<T> {
-        SharedWriter(Mutex::new(producer))
+        SharedWriter(SlowMutex::new(producer))
     }
 
     fn attempt(producer: &mut Producer<T>, value: T) -> Result<(), WriteError<T>> {

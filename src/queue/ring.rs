@@ -22,9 +22,9 @@
 //! sees its step; *or* the sleeper's comes first, and the wait-free end sees the sleeper and wakes it.
 
 use crate::sync::{
-    AtomicU32, Mutex,
+    AtomicU32,
     Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
-    UnsafeCell, fence, futex_wait, futex_wake,
+    SlowMutex, UnsafeCell, fence, futex_wait, futex_wake,
 };
 use crossbeam_utils::CachePadded;
 use std::mem::MaybeUninit;
@@ -313,6 +313,6 @@ impl<T> Consumer<T> {
 }
 
 /// Runs `f` on what the lock holds. Nothing here panics while it holds one, so a poisoned lock means nothing.
-pub(crate) fn locked<T, R>(lock: &Mutex<T>, f: impl FnOnce(&mut T) -> R) -> R {
+pub(crate) fn locked<T, R>(lock: &SlowMutex<T>, f: impl FnOnce(&mut T) -> R) -> R {
     f(&mut lock.lock().unwrap_or_else(PoisonError::into_inner))
 }

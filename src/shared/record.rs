@@ -1,15 +1,16 @@
 //! Records: one for each thread that is attached to a heap; attaching, ending, the logs that hold something.
 
 use super::Shared;
+use crate::sync::SlowMutex;
 use crate::table::Table;
 use metronome_arraylet::Cursors;
 use metronome_barrier::Log;
 use std::cell::UnsafeCell;
+use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::sync::{Arc, Mutex};
 
 /// What a mutator is doing, for stragglers' names and for the collector's view of its roots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub(crate) struct Record {
     pub(crate) thread_id: AtomicI32,
     pub(crate) index: u32,
     pub(crate) link: AtomicU32,
-    name: Mutex<Arc<str>>,
+    name: SlowMutex<Arc<str>>,
 }
 
 // SAFETY: `local` is touched by the owner while running or by the collector while stopped (INV-STOP-EXCLUSIVE);
@@ -79,7 +80,7 @@ impl Record {
             thread_id: AtomicI32::new(0),
             index,
             link: AtomicU32::new(0),
-            name: Mutex::new("".into()),
+            name: SlowMutex::new("".into()),
         }
     }
 

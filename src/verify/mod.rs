@@ -18,6 +18,10 @@
 
 #[cfg(not(feature = "verify"))]
 mod absent;
+#[expect(
+    clippy::disallowed_types,
+    reason = "verifying on demand stops the world for as long as it takes: not for real-time use"
+)]
 pub(crate) mod demand;
 #[cfg(feature = "verify")]
 #[allow(unsafe_code)]

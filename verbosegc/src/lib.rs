@@ -18,6 +18,7 @@
 //! code and no run-time dependency.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 
 #[doc = include_str!("../DESIGN.md")]
 pub mod design {}

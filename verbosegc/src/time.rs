@@ -235,6 +235,7 @@ pub struct WallClock {
 impl WallClock {
     /// UTC, with the system's wall time read now and taken to be the moment of `monotonic_now_ns`.
     pub fn utc_now(monotonic_now_ns: u64) -> Self {
+        #[expect(clippy::disallowed_methods, reason = "the time of day, asked once for each log")]
         let unix_ns = match SystemTime::now().duration_since(UNIX_EPOCH) {
             Ok(after) => after.as_nanos() as i128,
             Err(before) => -(before.duration().as_nanos() as i128),
