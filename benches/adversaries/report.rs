@@ -151,7 +151,7 @@ impl Report {
         }
         if row.watched.peak_bytes > bound {
             println!(
-                "  {}: {:.1} MiB above (1+f)(m+2A) with m = {:.1} MiB, A = {:.1} MiB: garbage had not been asked for yet",
+                "  {}: {:.1} MiB above (1+f)(m+2A) with m = {:.1} MiB, A = {:.1} MiB: the bound is what a heap must have, and this one has more",
                 row.name,
                 mib(row.watched.peak_bytes - bound),
                 mib(row.done.live_bytes),
