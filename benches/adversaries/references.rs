@@ -100,7 +100,7 @@ pub(crate) fn weak(heap: &Heap, size: Size) -> Result<Done, String> {
                 let Some(weak) = &weaks[i] else { continue };
                 match weak.upgrade(m) {
                     Some(node) => same("value behind a weak reference", node.value, i as u64)?,
-                    None => same("index of a cleared one, modulo 3", i % 3 != 0, true)?,
+                    None => same("index of a cleared one, modulo 3", !i.is_multiple_of(3), true)?,
                 }
             }
             // Some go, also while others are cleared.
@@ -144,7 +144,7 @@ pub(crate) fn soft(heap: &Heap, size: Size) -> Result<Done, String> {
                 let i = random.below(softs.len());
                 match softs[i].get(m) {
                     Some(node) => same("value behind a soft reference", node.value, i as u64)?,
-                    None => same("a cleared one's object was let go", i % 3 != 0, true)?,
+                    None => same("a cleared one's object was let go", !i.is_multiple_of(3), true)?,
                 }
             }
             garbage(m, 24 * 64)?;
