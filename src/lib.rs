@@ -129,7 +129,7 @@ pub use reason::{CycleReason, DepartureReason, SyncReason};
 pub use reference_queue::ReferenceQueue;
 pub use reserve::Reserved;
 pub use spawn::{JoinHandle, RealtimeOptions, RealtimeThread};
-pub use stats::{Distribution, FinalizerCounts, Mmu, Predicted, ReferenceCounts, Stats};
+pub use stats::{Distribution, FinalizerCounts, Mmu, PhaseSteps, Predicted, ReferenceCounts, Stats};
 pub use trace::{Init, Payload, Trace, Tracer};
 pub use verify::{Floating, VerifyError, VerifyReport, Violation};
 pub use weak::{Soft, Weak, WeakLong};

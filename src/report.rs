@@ -20,7 +20,7 @@ use metronome_scheduler::MmuTracker;
 use metronome_verbosegc::WallClock;
 use metronome_verbosegc::model::{self, Generation};
 use metronome_verbosegc::writer::{LogWriter, Options};
-use state::{State, Trackers, Watch, count};
+use state::{State, Steps, Trackers, Watch, count};
 use std::io::Write;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -105,6 +105,7 @@ impl Reporter {
             stop: histogram(),
             resume: histogram(),
             wakeup: histogram(),
+            steps: Steps::all(histogram),
             windows,
             sums: Stats { longest_step: "none", ..Stats::default() },
             lost_reported: 0,
@@ -326,6 +327,7 @@ impl Reporter {
             })
             .collect();
         out.mmu.sort_by_key(|m| m.window_ns);
+        out.phase_steps = state.steps.iter().filter_map(Steps::stats).collect();
         out.step_ns = s.step_times.snapshot().into();
         out.window_ns = s.config.window_ns;
         out.target_ppm = s.config.target_utilization * 10_000;

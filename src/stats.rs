@@ -39,6 +39,21 @@ pub struct Mmu {
     pub wall_ppm: Option<u32>,
 }
 
+/// The longest steps of one kind of quantum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PhaseSteps {
+    /// The phase in which these quanta began: `precollect`, `mark`, `postcollect` or `sweep`, as in the verbose log.
+    pub phase: &'static str,
+    /// The longest step of each quantum: CPU time, at most [`Stats::STEP_CEILING_NS`] (what is above that is in
+    /// [`Stats::interrupted_ns`]). Distributions over quanta, so that 99.9 % is stricter than 99.9 % of all steps.
+    pub longest_ns: Distribution,
+    /// The name of the longest of all.
+    pub longest_step: &'static str,
+    /// What it took before it was limited.
+    pub unlimited_ns: u64,
+}
+
 /// What became of references and registrations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -161,6 +176,8 @@ pub struct Stats {
     pub longest_step: &'static str,
     /// Its CPU time.
     pub longest_step_ns: u64,
+    /// The longest steps by kind of quantum, synchronous ones among them; kinds without a quantum are left out.
+    pub phase_steps: Vec<PhaseSteps>,
     /// Bytes allocated since the heap was made.
     pub allocated_bytes: u64,
     /// Bytes kept by the last cycle.
@@ -237,6 +254,9 @@ impl From<metronome_alarm::LatenessSnapshot> for Distribution {
 }
 
 impl Stats {
+    /// CPU time in nanoseconds above which a step counts as interrupted: more than its work can take.
+    pub const STEP_CEILING_NS: u64 = crate::meter::STEP_CEILING_NS;
+
     pub(crate) fn alarm(&mut self, a: &AlarmSummary) {
         let l = a.lateness;
         self.alarm_ticks = a.ticks;

@@ -3,9 +3,10 @@
 use super::{NAMES_MAX, NOTICES_MAX, SUSPECTS_MAX};
 use crate::events::{CycleEnd, Drain, Quantum};
 use crate::log_sink::LogSink;
+use crate::meter::STEP_CEILING_NS;
 use crate::notice::Notification;
 use crate::shared::{Shared, Told};
-use crate::stats::{FinalizerCounts, Predicted, ReferenceCounts, Stats};
+use crate::stats::{Distribution, FinalizerCounts, PhaseSteps, Predicted, ReferenceCounts, Stats};
 use hdrhistogram::Histogram;
 use metronome_barrier::Phase;
 use metronome_scheduler::MmuTracker;
@@ -28,6 +29,44 @@ pub(super) struct Watch {
     pub(super) drops_told: u64,
 }
 
+/// The longest steps of one kind of quantum.
+pub(super) struct Steps {
+    phase: &'static str,
+    longest: Histogram<u64>,
+    name: &'static str,
+    /// The longest, not limited.
+    ns: u64,
+}
+
+impl Steps {
+    /// One for each kind, in the order of a cycle.
+    pub(super) fn all(histogram: impl Fn() -> Histogram<u64>) -> [Steps; 4] {
+        ["precollect", "mark", "postcollect", "sweep"].map(|phase| Steps {
+            phase,
+            longest: histogram(),
+            name: "none",
+            ns: 0,
+        })
+    }
+
+    fn record(&mut self, q: &Quantum) {
+        self.longest.saturating_record(q.longest_step_ns.min(STEP_CEILING_NS));
+        if q.longest_step_ns >= self.ns {
+            (self.name, self.ns) = (q.longest_step.text(), q.longest_step_ns);
+        }
+    }
+
+    pub(super) fn stats(&self) -> Option<PhaseSteps> {
+        let longest_ns = Distribution::of(&self.longest);
+        (longest_ns.count > 0).then_some(PhaseSteps {
+            phase: self.phase,
+            longest_ns,
+            longest_step: self.name,
+            unlimited_ns: self.ns,
+        })
+    }
+}
+
 pub(super) struct State {
     pub(super) drain: Drain,
     /// The finalizer thread's counts in the last quantum's record.
@@ -45,6 +84,7 @@ pub(super) struct State {
     pub(super) stop: Histogram<u64>,
     pub(super) resume: Histogram<u64>,
     pub(super) wakeup: Histogram<u64>,
+    pub(super) steps: [Steps; 4],
     pub(super) windows: Vec<Trackers>,
     pub(super) sums: Stats,
     pub(super) lost_reported: u64,
@@ -217,6 +257,13 @@ impl State {
         if q.longest_step_ns > sums.longest_step_ns {
             (sums.longest_step, sums.longest_step_ns) = (q.longest_step.text(), q.longest_step_ns);
         }
+        let kind = match q.phase {
+            Phase::Idle | Phase::Snapshot => 0,
+            Phase::Mark => 1,
+            Phase::Weak | Phase::Finalize | Phase::Phantom => 2,
+            Phase::Sweep => 3,
+        };
+        self.steps[kind].record(&q);
         self.cpu.saturating_record(q.cpu_ns);
         self.charged.saturating_record(q.charged_ns);
         self.stop.saturating_record(q.stop_ns);
