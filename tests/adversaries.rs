@@ -20,7 +20,9 @@ struct Large {
 }
 
 fn heap(mib: u64) -> TestHeap {
-    TestHeap::new(Config { heap: mib << 20, ..Config::default() }).unwrap()
+    // Work is counted here; a verifier at every edge would take most of the time.
+    let config = Config { heap: mib << 20, ..Config::default() };
+    TestHeap::new(config.with("verify", "heap,every=10").unwrap()).unwrap()
 }
 
 fn list(m: &Mutator<'_>, n: u64) -> Root<Node> {
