@@ -29,7 +29,7 @@ const FAULTS: &[(Fault, u64)] = &[
 ];
 
 /// More operations than any fault needs.
-const SMALL: usize = 15;
+const SMALL: usize = 25;
 
 #[test]
 fn every_fault_is_found_and_shrinks() {
