@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 #[test]
-fn ui() {
+fn what_must_not_compile() {
     let t = trybuild::TestCases::new();
     t.pass("tests/ui/pass/*.rs");
     for folder in ["lifetime", "thread", "payload", "slot", "derive", "rendezvous", "no_heap"] {
