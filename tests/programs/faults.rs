@@ -32,7 +32,7 @@ const FAULTS: &[(Fault, u64)] = &[
 const SMALL: usize = 25;
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes without optimization: scripts/prove release")]
+#[ignore = "takes minutes: cargo test --release --test programs -- --ignored"]
 fn every_fault_is_found_and_shrinks() {
     for &(fault, within) in FAULTS {
         // Plain objects, so that nothing is dropped that the fault has lost. From 1: the table is the same every time.
