@@ -19,6 +19,8 @@ pub(crate) fn run(name: &str, part: &str, limits: &[(libc::__rlimit_resource_t, 
     let exe = std::env::current_exe().unwrap();
     let mut command = Command::new(exe);
     command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(PART, part).current_dir("/");
+    // Each arena of glibc reserves 64 MiB at whichever moment threads compete: memory that no heap left behind.
+    command.env("MALLOC_ARENA_MAX", "1");
     // SAFETY: between fork and exec only system calls that are safe there.
     unsafe {
         if libc::geteuid() == 0 {
