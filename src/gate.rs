@@ -195,6 +195,12 @@ impl Gate {
         }
     }
 
+    /// Mutators that sleep until the release: a hint.
+    pub(crate) fn sleepers(&self) -> u32 {
+        // Relaxed: a hint.
+        self.sleepers.load(Relaxed)
+    }
+
     /// Running mutators, for reports.
     #[cfg(test)]
     pub(crate) fn running(&self) -> u32 {

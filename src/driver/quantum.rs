@@ -115,9 +115,11 @@ impl Driver {
             }
         }
         self.stressed.yields = self.collector.held;
+        let sleepers = s.gate.sleepers();
         drop(stopped);
         machine!(s, m => m.released());
         let end_ns = s.clock.now();
+        meter.release(s, now, end_ns, sleepers);
         self.learn_margin(end_ns.saturating_sub(now));
         let cpu_ns = cpu_ns(s).saturating_sub(cpu_start);
         self.scheduler.record(start_ns, end_ns);
