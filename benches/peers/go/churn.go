@@ -71,7 +71,7 @@ func task(responses []uint64, period int64) uint64 {
 	start := now() + period
 	for k := range responses {
 		intended := start + int64(k)*period
-		taskSleepUntil(intended)
+		threadSleepUntil(intended)
 		table[k%beads] = newBlock(taskSerial + beads + uint64(k))
 		for _, b := range table {
 			total += digest(b.serial, b.words)
@@ -83,14 +83,14 @@ func task(responses []uint64, period int64) uint64 {
 
 // churn: see the program of that name in Rust.
 func churn() uint64 {
-	seconds, rate, period := param("seconds"), param("rate"), int64(param("period_us"))*1000
+	ms, rate, period := param("ms"), param("rate"), int64(param("period_us"))*1000
 	table := make([]*block, param("live")/averageBytes)
 	for serial := range table {
 		table[serial] = newBlock(uint64(serial))
 	}
-	responses = make([]uint64, int64(seconds)*1_000_000_000/period)
+	responses = make([]uint64, int64(ms)*1_000_000/period)
 	done := make(chan uint64)
 	go func() { done <- task(responses, period) }()
-	total := replace(table, rate*seconds/averageBytes, rate)
+	total := replace(table, rate*ms/1000/averageBytes, rate)
 	return total ^ bits.RotateLeft64(<-done, 32)
 }

@@ -87,12 +87,12 @@ func lruCache() uint64 {
 	for key := int64(capacity) - 1; key >= 0; key-- {
 		cache.insert(uint64(key))
 	}
-	responses = make([]uint64, param("seconds")*rate)
+	responses = make([]uint64, param("ms")*rate/1000)
 	r, total, hits := random(0x1234), uint64(0), uint64(0)
 	start := now() + period
 	for k := range responses {
 		intended := start + int64(k)*period
-		sleepUntil(intended)
+		threadSleepUntil(intended)
 		a, b, c := r.below(keys), r.below(keys), r.below(keys)
 		key := min(min(a, b), c)
 		if found := cache.look(key); found != nil {

@@ -25,8 +25,8 @@ func becomeTask() {
 	syscall.RawSyscall(syscall.SYS_PRCTL, prSetName, uintptr(unsafe.Pointer(&name[0])), 0)
 }
 
-// taskSleepUntil sleeps in the kernel, on the task's own thread: the runtime's timers fire on other threads.
-func taskSleepUntil(ns int64) {
+// threadSleepUntil sleeps in the kernel, on the goroutine's thread: the runtime's own timers are up to a millisecond late.
+func threadSleepUntil(ns int64) {
 	for left := ns - now(); left > 0; left = ns - now() {
 		t := syscall.NsecToTimespec(left)
 		syscall.Nanosleep(&t, nil)

@@ -78,19 +78,19 @@ final class Churn {
     }
 
     static long run() throws InterruptedException {
-        long seconds = Peers.param("seconds");
+        long ms = Peers.param("ms");
         long rate = Peers.param("rate");
         long period = Peers.param("period_us") * 1000;
         Block[] table = new Block[(int) (Peers.param("live") / AVERAGE_BYTES)];
         for (int serial = 0; serial < table.length; serial++) {
             table[serial] = new Block(serial);
         }
-        Peers.responses = new long[(int) (seconds * 1_000_000_000L / period)];
+        Peers.responses = new long[(int) (ms * 1_000_000L / period)];
         long[] taskSum = new long[1];
         // The name by which the harness finds the thread that is to run under SCHED_FIFO.
         Thread task = new Thread(() -> taskSum[0] = task(Peers.responses, period), "peers-task");
         task.start();
-        long sum = churn(table, rate * seconds / AVERAGE_BYTES, rate);
+        long sum = churn(table, rate * ms / 1000 / AVERAGE_BYTES, rate);
         task.join();
         return sum ^ Long.rotateLeft(taskSum[0], 32);
     }

@@ -102,7 +102,7 @@ final class Lru {
             cache.insert(key);
         }
         Peers.Random random = new Peers.Random(0x1234);
-        long[] responses = new long[(int) (Peers.param("seconds") * rate)];
+        long[] responses = new long[(int) (Peers.param("ms") * rate / 1000)];
         long sum = 0;
         long hits = 0;
         long start = System.nanoTime() + period;

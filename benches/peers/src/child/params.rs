@@ -64,7 +64,7 @@ mod tests {
         let params = Params::of(&[("depth", 18), ("threads", 2)]).with("depth", 12);
         assert_eq!(Params::parse(&params.words()), Ok(params.clone()));
         assert_eq!((params.get("depth"), params.get("threads")), (Ok(12), Ok(2)));
-        assert!(params.get("seconds").unwrap_err().contains("seconds"));
+        assert!(params.get("ms").unwrap_err().contains("ms="));
         assert!(Params::parse(&["depth".into()]).unwrap_err().contains("depth"));
         assert!(Params::parse(&["depth=-1".into()]).is_err());
     }

@@ -24,6 +24,6 @@ impl Random {
 
     /// A number below `n`, which must be below 2^31.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
-        (self.next() >> 32) * n >> 32
+        ((self.next() >> 32) * n) >> 32
     }
 }

@@ -24,7 +24,12 @@ impl Family for GcArena {
     }
 
     fn enter<R>((): &(), f: impl FnOnce(&mut Garden) -> R) -> R {
-        f(&mut Garden(Arena::<Roots>::new(|mc| DynamicRootSet::new(mc))))
+        #[allow(
+            clippy::redundant_closure,
+            reason = "the function itself is not general enough in its lifetimes"
+        )]
+        let arena = Arena::<Roots>::new(|mc| DynamicRootSet::new(mc));
+        f(&mut Garden(arena))
     }
 }
 

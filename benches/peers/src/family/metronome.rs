@@ -75,7 +75,7 @@ fn figures(s: &Stats) -> Facts {
 }
 
 /// How long failed allocations are tried again.
-const PATIENCE: Duration = Duration::from_secs(4);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Runs `unit`, again after waiting for memory if an allocation failed; a safepoint follows.
 ///

@@ -36,6 +36,15 @@ fn field(file: &str, name: &str) -> String {
     line.split_once(':').map_or("unknown", |(_, value)| value).trim().to_owned()
 }
 
+/// Most that this process had resident: the least that is reported of a child, whose count begins with it.
+fn own_peak_rss_bytes() -> u64 {
+    // SAFETY: all zero bytes are a valid `rusage`; it is only written to.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the place is valid.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
+    usage.ru_maxrss as u64 * 1024
+}
+
 /// All of it, as names and values.
 pub(crate) fn head() -> Vec<(String, String)> {
     let sources = env!("CARGO_MANIFEST_DIR");
@@ -51,6 +60,11 @@ pub(crate) fn head() -> Vec<(String, String)> {
     let virtual_machine = field("/proc/cpuinfo", "flags").split(' ').any(|f| f == "hypervisor");
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: Vec<&str> = load.split(' ').take(3).collect();
+    let mut settings: Vec<String> = std::env::vars()
+        .filter(|(name, _)| name.starts_with("METRONOME_"))
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    settings.sort_unstable();
     // Arguments only: the path of the program is the machine's own.
     let command: Vec<String> = std::env::args().skip(1).collect();
     [
@@ -62,6 +76,8 @@ pub(crate) fn head() -> Vec<(String, String)> {
         ("rustc", first_line("rustc", &["--version"]).unwrap_or_else(|| "unknown".into())),
         ("commit", format!("{commit}{}", if changed { " with changes" } else { "" })),
         ("command", format!("peers {}", command.join(" ")).trim_end().to_owned()),
+        ("environment", settings.join(" ")),
+        ("rss_floor_bytes", own_peak_rss_bytes().to_string()),
         ("load", load.join(" ")),
     ]
     .map(|(name, value)| (name.to_owned(), value))
@@ -85,7 +101,7 @@ mod tests {
     #[test]
     fn the_head_names_what_a_reader_must_know() {
         let head = head();
-        for name in ["date", "cpu", "kernel", "rustc", "commit", "command"] {
+        for name in ["date", "cpu", "kernel", "rustc", "commit", "command", "rss_floor_bytes"] {
             assert!(head.iter().any(|(n, value)| n == name && !value.is_empty()), "{name}: {head:?}");
         }
     }

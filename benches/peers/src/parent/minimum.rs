@@ -8,8 +8,10 @@ use crate::program::ProgramName;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Where the search begins, and its grain: a region of our heap, a rounding of the VM's.
+/// Where the search begins; and its grain, to which the VM rounds.
 const START: u64 = 2 << 20;
+/// Where it begins when anything that is enough will do.
+const ROUGH_START: u64 = 16 << 20;
 const GRAIN: u64 = 1 << 20;
 /// Heaps beyond this are not tried.
 const LIMIT: u64 = 32 << 30;
@@ -82,7 +84,8 @@ impl Minima {
         let params = shortened(program, params);
         // A heap that is enough only with a collection at every turn is not: ten times the first success is too slow.
         let mut limit = runner.limit;
-        let found = bisect(START, LIMIT, GRAIN, precision, |heap| {
+        let start = if precision < 1.0 { START } else { ROUGH_START };
+        let found = bisect(start, LIMIT, GRAIN, precision, |heap| {
             let own = Runner { limit, ..runner.clone() };
             let record = own.run(&Job { program, memory, heap: Some(heap), params: &params })?;
             if record.ok() && limit == runner.limit {
@@ -119,8 +122,8 @@ impl Minima {
 
 /// The same live set for a shorter time, where a program runs for a given time.
 fn shortened(program: ProgramName, params: &Params) -> Params {
-    match params.get("seconds") {
-        Ok(seconds) if program.is_timed() => params.clone().with("seconds", seconds.min(4)),
+    match params.get("ms") {
+        Ok(ms) if program.is_timed() => params.clone().with("ms", ms.min(4_000)),
         _ => params.clone(),
     }
 }

@@ -114,8 +114,7 @@ fn heap(records: &Records, path: &Path) -> Result<bool, String> {
     lines::draw(path, &axes, &all)
 }
 
-/// Minimum utilization by window, in charged time and (dashed) wall time; the bound for larger windows of Sachindran,
-/// Moss and Berger (BMU) is what the curve does not fall below to the right of a point.
+/// Minimum utilization by window, in charged time and (dashed) wall time, for the windows that the collector reports.
 fn utilization(records: &Records, path: &Path) -> Result<bool, String> {
     let mut all = Vec::new();
     for program in records.programs() {

@@ -101,10 +101,10 @@ impl Runner {
                 command
             }
             Memory::Cyclictest => {
-                let (seconds, period) = (job.params.get("seconds")?, job.params.get("period_us")?);
+                let (ms, period) = (job.params.get("ms")?, job.params.get("period_us")?);
                 let mut command = Command::new("cyclictest");
                 command.args(["-v", "-m", "-p", &TASK_PRIORITY.to_string(), "-i", &period.to_string()]);
-                command.args(["-l", &(seconds * 1_000_000 / period).to_string()]);
+                command.args(["-l", &(ms * 1_000 / period).to_string()]);
                 return Ok(command);
             }
             _ => {

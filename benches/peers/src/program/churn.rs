@@ -89,7 +89,7 @@ fn task<S: Store>(memory: &mut S, beats: u64, period: u64) -> (u64, Vec<u64>) {
     (sum, responses)
 }
 
-/// The program: `live` bytes, `rate` in bytes per second, `seconds`, `period_us` of the task.
+/// The program: `live` bytes, `rate` in bytes per second, `ms` of time, `period_us` of the task.
 ///
 /// # Errors
 /// What kept it from running.
@@ -97,16 +97,16 @@ pub(crate) fn run<F: Family>(shared: &F::Shared, params: &Params) -> Result<Outc
 where
     for<'a> F::Memory<'a>: Store,
 {
-    let (live, rate, seconds) = (params.get("live")?, params.get("rate")?, params.get("seconds")?);
+    let (live, rate, ms) = (params.get("live")?, params.get("rate")?, params.get("ms")?);
     let period = params.get("period_us")? * 1000;
-    let (n, count) = (live / AVERAGE_BYTES, rate * seconds / AVERAGE_BYTES);
+    let (n, count) = (live / AVERAGE_BYTES, rate * ms / 1000 / AVERAGE_BYTES);
     std::thread::scope(|scope| {
         F::enter(shared, |memory| {
             let mut table = memory.table(n as usize);
             for serial in 0..n {
                 memory.put(&mut table, serial as usize, serial);
             }
-            let beats = seconds * 1_000_000_000 / period;
+            let beats = ms * 1_000_000 / period;
             let task = start(scope, "peers-task", move || {
                 let allowed = become_task();
                 (F::enter(shared, |memory| task(memory, beats, period)), allowed)

@@ -35,7 +35,7 @@ pub(crate) fn key(random: &mut Random, keys: u64) -> u64 {
 fn serve<C: Cache>(memory: &mut C, params: &Params) -> Result<Outcome, String> {
     let (capacity, keys) = (params.get("capacity")?, params.get("keys")?);
     let period = 1_000_000_000 / params.get("rate")?;
-    let requests = params.get("seconds")? * params.get("rate")?;
+    let requests = params.get("ms")? * params.get("rate")? / 1000;
     let mut cache = memory.cache(capacity as usize);
     for key in (0..capacity).rev() {
         memory.insert(&mut cache, key);
@@ -61,7 +61,7 @@ fn serve<C: Cache>(memory: &mut C, params: &Params) -> Result<Outcome, String> {
     Ok(Outcome { checksum: sum ^ hits.rotate_left(32), responses, notes: vec![] })
 }
 
-/// The program: `capacity` entries, `keys`, `rate` of requests per second, `seconds`.
+/// The program: `capacity` entries, `keys`, `rate` of requests per second, `ms` of time.
 ///
 /// # Errors
 /// A size that is missing.

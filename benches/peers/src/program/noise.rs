@@ -4,13 +4,13 @@ use super::Outcome;
 use crate::child::clock::{become_task, now, sleep_until};
 use crate::child::params::Params;
 
-/// `seconds`, `period_us`.
+/// `ms` of time, `period_us`.
 ///
 /// # Errors
 /// A size that is missing.
 pub(crate) fn run(params: &Params) -> Result<Outcome, String> {
     let period = params.get("period_us")? * 1000;
-    let beats = params.get("seconds")? * 1_000_000_000 / period;
+    let beats = params.get("ms")? * 1_000_000 / period;
     let allowed = become_task();
     let mut responses = vec![1_u64; beats as usize];
     let start = now() + period;

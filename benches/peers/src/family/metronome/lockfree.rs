@@ -60,7 +60,7 @@ impl queue::Queue for Metronome {
         loop {
             let head = queue.head.load(m)?;
             let next = head.next.load(m)?;
-            if let Ok(_) = queue.head.compare_exchange(m, Some(head), Some(next)) {
+            if queue.head.compare_exchange(m, Some(head), Some(next)).is_ok() {
                 // The tail may lag behind by one.
                 let _ = queue.tail.compare_exchange(m, Some(head), Some(next));
                 return Some(next.value);
