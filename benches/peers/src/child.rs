@@ -78,7 +78,7 @@ fn dispatch(
     heap: Option<u64>,
     params: &Params,
 ) -> Result<(Outcome, Facts), String> {
-    if program == ProgramName::Noise {
+    if (program, memory) == (ProgramName::Noise, Memory::Nothing) {
         return Ok((program::noise::run(params)?, Facts::new()));
     }
     macro_rules! with {

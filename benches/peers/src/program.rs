@@ -106,7 +106,7 @@ impl ProgramName {
     pub(crate) fn params(self, sample: bool) -> Params {
         let pick = |full: u64, small: u64| if sample { small } else { full };
         match self {
-            ProgramName::Noise => Params::of(&[("ms", pick(20_000, 300)), ("period_us", 1000)]),
+            ProgramName::Noise => Params::of(&[("ms", pick(10_000, 300)), ("period_us", 1000)]),
             ProgramName::BinaryTrees => Params::of(&[("depth", pick(18, 12)), ("threads", 1)]),
             ProgramName::BinaryTrees2 => Params::of(&[("depth", pick(18, 12)), ("threads", 2)]),
             ProgramName::Gcbench => {
@@ -115,17 +115,17 @@ impl ProgramName {
             ProgramName::Churn => Params::of(&[
                 ("live", pick(128 << 20, 8 << 20)),
                 ("rate", pick(100_000_000, 20_000_000)),
-                ("ms", pick(20_000, 300)),
+                ("ms", pick(10_000, 300)),
                 ("period_us", 1000),
             ]),
             ProgramName::Lru => Params::of(&[
                 ("capacity", pick(200_000, 10_000)),
                 ("keys", pick(800_000, 40_000)),
                 ("rate", 20_000),
-                ("ms", pick(20_000, 300)),
+                ("ms", pick(10_000, 300)),
             ]),
             ProgramName::Storm => {
-                Params::of(&[("nodes", pick(1 << 20, 1 << 14)), ("steps", pick(40_000_000, 400_000))])
+                Params::of(&[("nodes", pick(1 << 20, 1 << 14)), ("steps", pick(20_000_000, 400_000))])
             }
             ProgramName::Arrays => Params::of(&[
                 ("min", 64 << 10),

@@ -88,6 +88,13 @@ impl Minima {
         let found = bisect(start, LIMIT, GRAIN, precision, |heap| {
             let own = Runner { limit, ..runner.clone() };
             let record = own.run(&Job { program, memory, heap: Some(heap), params: &params })?;
+            let (mib, status) = (heap >> 20, record.text("status"));
+            println!(
+                "minimum {} {}: {mib} MiB: {status}, {} s",
+                program.name(),
+                memory.name(),
+                record.text("wall_s")
+            );
             if record.ok() && limit == runner.limit {
                 let took = record.number("wall_s").unwrap_or(0.0);
                 limit = limit.min(Duration::from_secs_f64(10.0 * took + 2.0));

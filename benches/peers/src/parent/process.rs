@@ -173,6 +173,28 @@ mod tests {
     }
 
     #[test]
+    fn the_task_is_found_by_its_name_and_given_its_priority() {
+        if !std::thread::spawn(crate::child::clock::become_task).join().unwrap() {
+            println!("skipped: the system allows no SCHED_FIFO");
+            return;
+        }
+        // A program is called as its file is.
+        let folder = std::env::temp_dir().join(format!("peers-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let own = folder.join("peers-task");
+        std::fs::copy("/bin/sh", &own).unwrap();
+        let look = "i=0; while [ $i -lt 3000 ]; do policy=$(cut -d' ' -f41 /proc/$$/stat); \
+            [ $policy = 1 ] && break; sleep 0.01; i=$((i+1)); done; echo $policy";
+        let policy = |name| {
+            let mut command = Command::new(&own);
+            command.args(["-c", if name == "peers-task" { look } else { "cut -d' ' -f41 /proc/$$/stat" }]);
+            run(command, Duration::from_secs(60), Some((name, 5))).unwrap().stdout
+        };
+        assert_eq!((policy("peers-task").as_str(), policy("another").as_str()), ("1\n", "0\n"));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
     fn what_cannot_be_started_is_an_error() {
         assert!(run(Command::new("/nonexistent"), Duration::from_secs(1), None).is_err());
     }

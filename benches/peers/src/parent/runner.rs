@@ -72,8 +72,13 @@ impl Runner {
                     record.set("work_s", format!("{:.4}", ns / 1e9));
                 }
                 Some(("note", note)) => record.note(note),
-                Some((name, value)) => record.set(name, value),
-                None => record.note(line),
+                Some((name, value))
+                    if name == "checksum" || name.starts_with("gc.") || name.starts_with("mmu.") =>
+                {
+                    record.set(name, value);
+                }
+                // A warning of a VM.
+                _ => record.note(line),
             }
         }
         if job.program.is_timed() {

@@ -115,14 +115,14 @@ fn throughput(out: &mut String, records: &Records, program: &str) {
 fn responses(out: &mut String, records: &Records, program: &str) {
     let _ = writeln!(
         out,
-        "| contestant | p50, µs | p99 | p99.9 | p99.99 | max | later than 1 ms | of | CPU, s | peak, MiB | heap, MiB |"
+        "| contestant | p50, µs | p99 | p99.9 | p99.99 | max | later than 1 ms | of | wall, s | CPU, s | peak, MiB | heap, MiB |"
     );
-    let _ = writeln!(out, "|---|---|---|---|---|---|---|---|---|---|---|");
+    let _ = writeln!(out, "|---|---|---|---|---|---|---|---|---|---|---|---|");
     for (name, runs) in records.of(program) {
         let figure = |name| cell(spread(&runs, name, 1.0));
         let _ = writeln!(
             out,
-            "| {name} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {name} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             figure("p50_us"),
             figure("p99_us"),
             figure("p999_us"),
@@ -130,6 +130,7 @@ fn responses(out: &mut String, records: &Records, program: &str) {
             figure("max_us"),
             figure("missed"),
             figure("responses"),
+            figure("wall_s"),
             cell(Spread::of(runs.iter().filter_map(|r| cpu(r)))),
             cell(spread(&runs, "peak_rss_bytes", 1.0 / 1_048_576.0)),
             cell(spread(&runs, "heap_bytes", 1.0 / 1_048_576.0)),

@@ -5,6 +5,9 @@ use crate::contestant::{JavaGc, Memory};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Asks ZGC for generations.
+const GENERATIONS: &str = "-XX:+ZGenerational";
+
 /// The parts that are there, and why the others are not.
 #[derive(Clone, Debug)]
 pub(crate) struct Toolchain {
@@ -12,6 +15,8 @@ pub(crate) struct Toolchain {
     java: Result<(PathBuf, PathBuf), String>,
     /// Which of the VM's collectors it has.
     collectors: Vec<JavaGc>,
+    /// Whether its ZGC has generations only when asked for them (Java 21 to 23).
+    asks_for_generations: bool,
     go: Result<PathBuf, String>,
     /// Versions, for the head of the results.
     pub(crate) versions: Vec<(String, String)>,
@@ -23,6 +28,7 @@ impl Toolchain {
         let mut versions = Vec::new();
         let java = java(build);
         let mut collectors = Vec::new();
+        let mut asks_for_generations = false;
         if let Ok((java, _)) = &java {
             let version = first_line(&java.to_string_lossy(), &["-version"]).unwrap_or_default();
             versions.push(("java".to_owned(), version));
@@ -31,6 +37,11 @@ impl Toolchain {
                 output.is_ok_and(|o| o.status.success())
             };
             collectors.extend(JavaGc::ALL.into_iter().filter(has));
+            let output = Command::new(java).args([JavaGc::Zgc.flag(), GENERATIONS, "-version"]).output();
+            // Older ones refuse the option; newer ones warn that it does nothing any more.
+            let warns = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains("warning");
+            asks_for_generations =
+                output.is_ok_and(|o| o.status.success() && !warns(&o.stdout) && !warns(&o.stderr));
         }
         let go = go(build);
         if go.is_ok() {
@@ -39,7 +50,7 @@ impl Toolchain {
         if let Some(version) = first_line("cyclictest", &["--help"]) {
             versions.push(("cyclictest".to_owned(), version));
         }
-        Toolchain { java, collectors, go, versions }
+        Toolchain { java, collectors, asks_for_generations, go, versions }
     }
 
     /// Why a contestant cannot take part, if so.
@@ -68,12 +79,15 @@ impl Toolchain {
                 let (java, classes) = self.java.as_ref().map_err(String::clone)?;
                 let mut command = Command::new(java);
                 command.arg(gc.flag());
+                if gc == JavaGc::Zgc && self.asks_for_generations {
+                    command.arg(GENERATIONS);
+                }
                 if let Some(bytes) = heap {
                     // In whole MiB, which the VM rounds to anyway; of one size from the start, as ours.
                     let mib = bytes.div_ceil(1 << 20);
                     command.args([format!("-Xmx{mib}m"), format!("-Xms{mib}m")]);
                 }
-                command.args(["-XX:+ExitOnOutOfMemoryError", "-Xss64m", "-cp"]).arg(classes).arg("Peers");
+                command.args(["-XX:+ExitOnOutOfMemoryError", "-cp"]).arg(classes).arg("Peers");
                 Ok(command)
             }
             Memory::Go => Ok(Command::new(self.go.as_ref().map_err(String::clone)?)),

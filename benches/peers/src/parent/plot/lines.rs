@@ -26,6 +26,22 @@ pub(super) struct Axes {
     pub(super) x_label: fn(f64) -> String,
 }
 
+/// Colours that can be told apart on white.
+const COLOURS: [RGBColor; 12] = [
+    RGBColor(31, 90, 180),
+    RGBColor(200, 80, 20),
+    RGBColor(40, 130, 50),
+    RGBColor(190, 30, 50),
+    RGBColor(120, 70, 170),
+    RGBColor(120, 75, 60),
+    RGBColor(210, 90, 170),
+    RGBColor(100, 100, 100),
+    RGBColor(150, 140, 20),
+    RGBColor(10, 150, 170),
+    RGBColor(60, 60, 110),
+    RGBColor(160, 160, 220),
+];
+
 /// Draws the lines that have points; whether there are any.
 ///
 /// # Errors
@@ -81,8 +97,8 @@ where
         .label_style(("sans-serif", 13))
         .draw()?;
     for (i, line) in lines.iter().enumerate() {
-        let colour = Palette99::pick(i).to_rgba();
-        let style = colour.stroke_width(2);
+        let colour = COLOURS[i % COLOURS.len()];
+        let style = colour.stroke_width(if line.name.contains("metronome") { 3 } else { 1 });
         if line.dashed {
             chart.draw_series(DashedLineSeries::new(line.points.iter().copied(), 6, 4, style))?;
         } else {
