@@ -87,7 +87,8 @@ impl Minima {
         let start = if precision < 1.0 { START } else { ROUGH_START };
         let found = bisect(start, LIMIT, GRAIN, precision, |heap| {
             let own = Runner { limit, ..runner.clone() };
-            let record = own.run(&Job { program, memory, heap: Some(heap), params: &params })?;
+            let record =
+                own.run(&Job { program, memory, heap: Some(heap), no_cycle: false, params: &params })?;
             let (mib, status) = (heap >> 20, record.text("status"));
             println!(
                 "minimum {} {}: {mib} MiB: {status}, {} s",

@@ -110,6 +110,7 @@ pub(crate) fn measure(plan: &Plan, runner: &Runner, minima: &mut Minima) -> Resu
                     program: *program,
                     memory: entry.contestant.memory,
                     heap: entry.heap,
+                    no_cycle: entry.contestant.size == HeapSize::NoCycle,
                     params: &entry.params,
                 };
                 let mut record = runner.run(&job)?;

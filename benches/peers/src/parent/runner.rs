@@ -36,6 +36,8 @@ pub(crate) struct Job<'a> {
     pub(crate) program: ProgramName,
     pub(crate) memory: Memory,
     pub(crate) heap: Option<u64>,
+    /// Whether no cycle of ours is to run, whatever the environment says.
+    pub(crate) no_cycle: bool,
     pub(crate) params: &'a Params,
 }
 
@@ -81,6 +83,10 @@ impl Runner {
                 _ => record.note(line),
             }
         }
+        let cycles = record.number("gc.cycles").unwrap_or(0.0);
+        if job.no_cycle && cycles > 0.0 {
+            record.note(&format!("no control: {cycles} cycles ran"));
+        }
         if job.program.is_timed() {
             self.respond(&mut record, read_times(&self.samples)?);
         }
@@ -118,6 +124,9 @@ impl Runner {
                 command.arg("--samples").arg(&self.samples);
                 if let Some(heap) = job.heap {
                     command.args(["--heap", &heap.to_string()]);
+                }
+                if job.no_cycle {
+                    command.env("METRONOME_TRIGGER", "99%").env("METRONOME_MEMORY_WATCH", "false");
                 }
                 command
             }

@@ -3,6 +3,7 @@
 use super::percentiles::Spread;
 use super::record::{Record, Records};
 use crate::program::ProgramName;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// The contestant that ratios are to, and those that stand in where a program has no `Box`.
@@ -62,8 +63,14 @@ pub(crate) fn markdown(records: &Records) -> String {
         } else {
             throughput(&mut out, records, name)
         }
-        for r in records.all.iter().filter(|r| r.text("program") == name && !r.ok()) {
-            let _ = writeln!(out, "- {}: {}. {}", r.text("contestant"), r.text("status"), r.text("note"));
+        let mut said = BTreeSet::new();
+        for r in
+            records.all.iter().filter(|r| r.text("program") == name && !(r.ok() && r.text("note").is_empty()))
+        {
+            let line = format!("- {}: {}. {}", r.text("contestant"), r.text("status"), r.text("note"));
+            if said.insert(line.clone()) {
+                let _ = writeln!(out, "{}", line.trim_end());
+            }
         }
         out.push('\n');
     }
