@@ -10,6 +10,8 @@ use std::process::Command;
 
 /// Normal and build dependencies within the workspace: (from, to).
 const EDGES: &[(&str, &str)] = &[
+    ("metronome-analysis", "metronome-scheduler"),
+    ("metronome-analysis", "metronome-verbosegc"),
     ("metronome-cli", "metronome-gc"),
     ("metronome-gc", "metronome-alarm"),
     ("metronome-gc", "metronome-arraylet"),
@@ -25,8 +27,14 @@ const DEV_EDGES: &[(&str, &str)] =
     &[("metronome-arraylet", "metronome-arraylet"), ("metronome-gc", "metronome-gc")];
 
 /// Crates without any `unsafe`.
-const NO_UNSAFE: &[&str] =
-    &["metronome-barrier", "metronome-cli", "metronome-derive", "metronome-scheduler", "metronome-verbosegc"];
+const NO_UNSAFE: &[&str] = &[
+    "metronome-analysis",
+    "metronome-barrier",
+    "metronome-cli",
+    "metronome-derive",
+    "metronome-scheduler",
+    "metronome-verbosegc",
+];
 
 type Edges = BTreeSet<(String, String)>;
 
