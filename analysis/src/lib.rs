@@ -1,6 +1,8 @@
 //! Figures and advice from Metronome verbose GC logs, of this project's collector and of IBM's and OpenJ9's.
 //!
 //! [`Analyzer`] takes a reader's items one by one and keeps bounded figures; [`analyze`] does so for a whole log.
+//! [`advise`](advice::advise) applies the rules, with the evidence of each; [`contract`] measures what the program asks of
+//! the collector, and says what follows.
 //!
 //! ```
 //! use metronome_analysis::analyze;
@@ -20,8 +22,10 @@
 #[doc = include_str!("../DESIGN.md")]
 pub mod design {}
 
+pub mod advice;
 mod analyzer;
 mod axis;
+pub mod contract;
 mod figures;
 mod run;
 mod series;

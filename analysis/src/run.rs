@@ -20,6 +20,8 @@ pub(crate) const MAX_HEARTBEATS: usize = 200_000;
 pub(crate) const MAX_ROWS: usize = 10_000;
 /// Names kept of stragglers, reasons and the like; the rest is summed as "other".
 const MAX_NAMES: usize = 64;
+/// Collections for want of memory that are further apart do not follow one another.
+const IN_A_ROW_NS: u64 = 1_500_000_000;
 /// How this project names itself in the root element.
 const OWN_VERSION: &str = "metronome-gc";
 
@@ -69,7 +71,8 @@ pub(crate) struct RunBuilder {
     /// Where heartbeat intervals of the 2007 form count from.
     pub(crate) mark_ns: Option<u64>,
     /// Collections for want of memory one after the other, and the end of the last.
-    in_a_row: u64,
+    pub(crate) in_a_row: u64,
+    sync_end_ns: Option<u64>,
     sync_free: Option<(u64, u64)>,
     pub(crate) own: bool,
     /// The last two live sizes that were told belong to the same cycle as its end.
@@ -101,6 +104,7 @@ impl RunBuilder {
             cycles_in_trigger: 0,
             mark_ns: None,
             in_a_row: 0,
+            sync_end_ns: None,
             sync_free: None,
             own,
             ended_cycle: None,
@@ -213,7 +217,9 @@ impl RunBuilder {
             self.f.series.spread(start, end, ns.min(end - start), Amount::Synchronous);
         }
         if gc.reason == Some(SyncReason::OutOfMemory) {
-            self.in_a_row += 1;
+            let apart = start.saturating_sub(self.sync_end_ns.unwrap_or(start)) > IN_A_ROW_NS;
+            self.in_a_row = if apart { 1 } else { self.in_a_row + 1 };
+            self.sync_end_ns = Some(end);
             self.f.synchronous_in_a_row.add(self.in_a_row, spot.line, spot.at_ns);
         } else {
             self.in_a_row = 0;

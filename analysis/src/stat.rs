@@ -217,6 +217,11 @@ impl Trend {
         (self.xx > 0.0).then(|| self.xy / self.xx)
     }
 
+    /// The line's y at an x; the mean without a slope.
+    pub fn at(&self, x: f64) -> f64 {
+        self.mean_y + self.slope().unwrap_or(0.0) * (x - self.mean_x)
+    }
+
     /// Share of y's variance that the line explains, 0 to 1; 0 where y or x does not vary.
     pub fn r_squared(&self) -> f64 {
         if self.xx > 0.0 && self.yy > 0.0 { (self.xy * self.xy / (self.xx * self.yy)).min(1.0) } else { 0.0 }

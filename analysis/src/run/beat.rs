@@ -1,6 +1,7 @@
 //! Heartbeats: quanta in sum.
 
 use super::{MAX_HEARTBEATS, RunBuilder, Spot, group_stat, named};
+use crate::contract::DEFAULT_TARGET_PPM;
 use crate::figures::{HeartbeatRow, Low, Range};
 use crate::series::Amount;
 use metronome_verbosegc::model::{Heartbeat, LongestAt, QuantaDetail, QuantumPhase};
@@ -9,13 +10,12 @@ use metronome_verbosegc::model::{Heartbeat, LongestAt, QuantaDetail, QuantumPhas
 const LONG_INTERVAL_NS: u64 = 200_000_000;
 /// Windows that a heartbeat must span for its share to be compared with the target.
 const LONG_WINDOWS: u64 = 10;
-/// The target where the log does not tell: the default of IBM's and OpenJ9's collectors, and ours.
-pub(crate) const DEFAULT_TARGET_PPM: u32 = 700_000;
 /// A share above what the target leaves by this much, in parts per million, breaks it; less is rounding.
 const ABOVE_PPM: u32 = 30_000;
 
 impl RunBuilder {
     pub(super) fn heartbeat(&mut self, spot: Spot, h: &Heartbeat) {
+        self.in_a_row = 0;
         let count = h.quantum_count.unwrap_or(0);
         // Of a torn heartbeat with lengths but no count there was at least one quantum.
         let measured = h.quantum.filter(|_| !spot.clock_error);

@@ -1,6 +1,6 @@
 //! What only this project's logs tell.
 
-use super::{MAX_ROWS, RunBuilder, Spot, first, named};
+use super::{MAX_ROWS, RunBuilder, Spot, named};
 use crate::figures::{Low, Straggler};
 use crate::series::Amount;
 use metronome_verbosegc::model::{CycleFacts, Departure, Event, StopCancelled};
@@ -94,9 +94,6 @@ impl RunBuilder {
         }
         if let Some(enough) = d.enough_heap_bytes {
             o.enough_heap.add(enough, spot.line, spot.at_ns);
-        }
-        if d.reason.contains("out of memory") && d.enough_heap_bytes.is_none() {
-            first(&mut self.f.trouble.out_of_memory, &mut self.f.trouble.out_of_memory_line, spot.line);
         }
         self.mark(spot, "departure", || {
             format!(
