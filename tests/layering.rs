@@ -12,7 +12,9 @@ use std::process::Command;
 const EDGES: &[(&str, &str)] = &[
     ("metronome-analysis", "metronome-scheduler"),
     ("metronome-analysis", "metronome-verbosegc"),
+    ("metronome-cli", "metronome-analysis"),
     ("metronome-cli", "metronome-gc"),
+    ("metronome-cli", "metronome-verbosegc"),
     ("metronome-gc", "metronome-alarm"),
     ("metronome-gc", "metronome-arraylet"),
     ("metronome-gc", "metronome-barrier"),

@@ -1,6 +1,6 @@
 //! From the reader's items to the figures of a log.
 
-use crate::figures::{Analysis, Kept, Writer};
+use crate::figures::{Analysis, Kept, Mark, Writer};
 use crate::run::RunBuilder;
 use metronome_verbosegc::reader::{Diagnostic, Item, OtherPolicy, Reader};
 use std::io::{self, BufRead};
@@ -77,6 +77,11 @@ impl Analyzer {
             rows: self.rows,
         };
         copy.finish()
+    }
+
+    /// The marks of the run under way so far, for following a log that is still being written.
+    pub fn marks(&self) -> &[Mark] {
+        self.run.as_ref().map_or(&[], |run| &run.f.marks.rows)
     }
 
     fn diagnose(&mut self, d: &Diagnostic) {

@@ -302,6 +302,7 @@ impl RunBuilder {
         let own = self.own;
         let f = &mut self.f;
         f.writer = match f.generation {
+            _ if f.refused.is_some() => None,
             _ if own => Some(Writer::MetronomeGc),
             Some(Generation::V2007) => Some(Writer::Ibm2007),
             Some(Generation::OpenJ9) => Some(Writer::OpenJ9),

@@ -23,6 +23,9 @@ pub(super) fn rules(d: &mut Desk<'_>) {
     options(d);
     end(d);
     own(d);
+    if d.run.heartbeats.total() + d.run.synchronous.total() == 0 {
+        d.lacks("R1 to R21", "the log has neither heartbeats nor synchronous collections");
+    }
 }
 
 /// R16.
