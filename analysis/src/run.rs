@@ -67,6 +67,8 @@ pub(crate) struct RunBuilder {
     /// A cycle that is open by its start line.
     pub(crate) last_cycle_end_ns: Option<u64>,
     pub(crate) trigger_start_ns: Option<u64>,
+    pub(crate) trigger_end_ns: u64,
+    sync_start_ns: Option<u64>,
     pub(crate) cycles_in_trigger: u64,
     /// Where heartbeat intervals of the 2007 form count from.
     pub(crate) mark_ns: Option<u64>,
@@ -101,6 +103,8 @@ impl RunBuilder {
             cycle: None,
             last_cycle_end_ns: None,
             trigger_start_ns: None,
+            trigger_end_ns: 0,
+            sync_start_ns: None,
             cycles_in_trigger: 0,
             mark_ns: None,
             in_a_row: 0,
@@ -191,7 +195,12 @@ impl RunBuilder {
     fn refined(&self, e: &LoggedEvent) -> Option<u64> {
         match &e.event {
             Event::Heartbeat(h) => self.mark_ns?.checked_add(h.interval_ns?),
+            // The first ones count from `initialized`, which is where the axis begins.
+            Event::TriggerStart { interval_ns } => self.trigger_end_ns.checked_add((*interval_ns)?),
             Event::TriggerEnd { interval_ns } => self.trigger_start_ns?.checked_add((*interval_ns)?),
+            Event::CycleStart(edge) => self.last_cycle_end_ns.unwrap_or(0).checked_add(edge.interval_ns?),
+            Event::CycleEnd(edge) => self.cycle.as_ref()?.row.start_ns?.checked_add(edge.interval_ns?),
+            Event::SyncGc(gc) => self.sync_start_ns?.checked_add(gc.interval_ns?),
             _ => None,
         }
     }
@@ -211,6 +220,7 @@ impl RunBuilder {
             Generation::OpenJ9 => (spot.at_ns.saturating_sub(ns.unwrap_or(0)), spot.at_ns),
         };
         self.mark_ns = Some(end);
+        self.sync_start_ns = Some(start);
         if let Some(ns) = ns {
             named(&mut self.f.synchronous_by_reason, &reason).add(ns);
             // An hour of standing still is no picture's matter: bounds the work for a forged length.

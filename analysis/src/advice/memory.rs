@@ -7,6 +7,8 @@ use crate::stat::{Stat, Trend};
 
 /// A failed request of which this many times were free is a matter of fragmentation.
 const FRAGMENTED: u64 = 4;
+/// Requests below this find room in any region.
+const LARGE_BYTES: u64 = 64 << 10;
 /// Cycles that a leak must be seen in.
 const LEAK_CYCLES: u64 = 5;
 /// Share of the variance that a leak's line explains.
@@ -55,7 +57,7 @@ fn out_of_memory(d: &mut Desk<'_>) {
         }
         let torn = rows.iter().find(|r| {
             let (want, free) = (r.requested_bytes.unwrap_or(0), r.free_before_bytes.unwrap_or(0));
-            want > 0 && free / FRAGMENTED > want
+            want >= LARGE_BYTES && free / FRAGMENTED > want
         });
         let mut advice = format!(
             "the collector lost the race: raise {}, or lower {} (70, 60, 50), or start earlier by {}",
@@ -74,6 +76,10 @@ fn out_of_memory(d: &mut Desk<'_>) {
                        arrays smaller, more heap helps only in part";
         }
         advice += &heap_words(d);
+        if let Some(trigger) = fixed_trigger(d) {
+            evidence += &format!("; trigger {trigger}");
+            advice += "; the trigger is fixed: paced starts cycles as early as the program needs";
+        }
         let lines = [first.line, longest.line];
         d.find("R1", Severity::Broken, "out of memory: the program stood still", evidence, &lines, advice);
     }
@@ -90,7 +96,7 @@ fn out_of_memory(d: &mut Desk<'_>) {
     if errors > 0 {
         evidence.push(format!(
             "{} for good, first at line {}",
-            count(errors, "allocation that failed"),
+            count(errors, "failed allocation"),
             run.trouble.out_of_memory_line
         ));
     }
@@ -134,14 +140,22 @@ pub(super) fn heap_words(d: &Desk<'_>) -> String {
             bytes(d.run.own.enough_heap.value)
         );
     }
-    match d.contract.and_then(|c| c.heap_for_target) {
-        Some(heap) => format!(
-            "; by the contract (1+f)(m+2A), as measured here, {} of heap keep {}",
-            bytes(heap),
-            percent(u64::from(d.target_ppm))
-        ),
-        None => String::new(),
+    let Some(heap) = d.contract.and_then(|c| c.heap_for_target) else { return String::new() };
+    let target = percent(u64::from(d.target_ppm));
+    let says =
+        format!("; by the contract (1+f)(m+2A), as measured here, {} of heap keep {target}", bytes(heap));
+    if d.run.heap_bytes.is_some_and(|h| h >= heap) {
+        says + ", so this heap is large enough and cycles start too late"
+    } else {
+        says
     }
+}
+
+/// A trigger of this project's that is not paced, if there is one.
+fn fixed_trigger<'a>(d: &Desk<'a>) -> Option<&'a str> {
+    let args = &d.config().filter(|_| d.own())?.vmargs;
+    let (_, value) = args.iter().find(|(name, _)| name == "--trigger")?;
+    value.as_deref().filter(|v| *v != "paced")
 }
 
 /// R3, R4.

@@ -327,20 +327,17 @@ fn roots(d: &mut Desk<'_>) {
         return;
     }
     let run = d.run;
-    let before: u128 =
-        run.phases.iter().filter(|p| p.phase == QuantumPhase::Precollect).map(|p| p.quantum.stat.sum).sum();
-    let named: u128 =
-        ["roots", "globals", "pass"].iter().filter_map(|s| run.own.steps.get(*s)).map(|s| s.sum).sum();
-    let (sum, all) = (before.max(named), run.quantum.stat.sum);
+    // By the longest step of each heartbeat: the phase does not tell, as marking begins while handles are taken.
+    let named = ["roots", "globals", "pass"].iter().filter_map(|s| run.own.steps.get(*s));
+    let (sum, all): (u128, u128) = (named.map(|s| s.sum).sum(), run.quantum.stat.sum);
     if run.quanta < MANY_QUANTA || sum * 100 < all * ROOTS_PERCENT {
         return;
     }
     let evidence = format!(
-        "{} of the collector's time went to handles (roots and globals), before marking",
+        "{} of the collector's time went to quanta whose longest step was one over handles (roots, globals)",
         percent((sum * 1_000_000 / all.max(1)) as u64)
     );
-    let line = run.phases.iter().find(|p| p.phase == QuantumPhase::Precollect).map_or(0, |p| p.peak.line);
     let advice = "handle tables are deep: keep data in objects (slots, arrays) instead of one Root or Global each, and drop \
                   handles that are no longer needed";
-    d.find("O3", Severity::Risk, "deep handle tables", evidence, &[line], advice.into());
+    d.find("O3", Severity::Risk, "deep handle tables", evidence, &[], advice.into());
 }

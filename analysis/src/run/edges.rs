@@ -2,7 +2,7 @@
 
 use super::{MAX_ROWS, OpenCycle, RunBuilder, Spot, named};
 use crate::series::Amount;
-use metronome_verbosegc::model::CycleEdge;
+use metronome_verbosegc::model::{CycleEdge, Generation};
 
 impl RunBuilder {
     pub(super) fn trigger_start(&mut self, spot: Spot) {
@@ -24,6 +24,7 @@ impl RunBuilder {
             self.f.series.spread(start, spot.at_ns, spot.at_ns - start, Amount::Cycle);
         }
         self.mark_ns = Some(spot.at_ns);
+        self.trigger_end_ns = spot.at_ns;
         self.mark(spot, "trigger-end", || "use of memory fell below the trigger".into());
     }
 
@@ -32,7 +33,11 @@ impl RunBuilder {
             self.f.cycles_incomplete += 1;
         }
         if let Some(end) = self.last_cycle_end_ns {
-            self.cycle_gap.add(spot.at_ns - end);
+            // The 2007 form tells it, the OpenJ9 form prints milliseconds.
+            let told = edge.interval_ns.filter(|_| self.f.generation == Some(Generation::V2007));
+            if !spot.clock_error {
+                self.cycle_gap.add(told.unwrap_or(spot.at_ns - end));
+            }
         }
         if self.trigger_start_ns.is_some() {
             self.cycles_in_trigger += 1;

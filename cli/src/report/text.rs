@@ -117,12 +117,16 @@ fn run(t: &mut Text, index: usize, several: bool, r: &RunFigures) {
     synchronous(t, r);
     memory(t, r);
     trouble(t, r);
+    if !r.quantum.stat.is_empty() && !r.quantum.exact {
+        t.row("~", "estimated: heartbeats tell count, least, mean and most of their quanta only");
+    }
 }
 
+/// Percentiles that are estimates have a `~`.
 fn distribution(d: &Distribution) -> String {
-    let about = if d.exact { "" } else { " (percentiles estimated from heartbeats)" };
+    let about = if d.exact { "" } else { "~" };
     format!(
-        "min {}, mean {}, p50 {}, p99 {}, p99.9 {}, max {}{about}",
+        "min {}, mean {}, p50 {about}{}, p99 {about}{}, p99.9 {about}{}, max {}",
         time(d.stat.min),
         time(d.stat.mean().unwrap_or(0.0) as u64),
         time(d.p50),
