@@ -223,7 +223,7 @@ fn share(d: &mut Desk<'_>) {
             ));
         }
         let advice = format!(
-            "the heap is too small for what the program allocates: raise {}, or lower {} or the rate of allocation{}",
+            "the program allocates faster than the collector frees: raise {}, or lower {} or the rate of allocation{}",
             d.flag(Knob::Heap),
             d.flag(Knob::Target),
             memory::heap_words(d)
