@@ -51,7 +51,7 @@ pub struct Finding {
     pub title: String,
     /// What in the log shows it, with numbers.
     pub evidence: String,
-    /// Lines of the records that show it, from 1.
+    /// Lines of the records that show it, from 1, in order.
     pub lines: Vec<u64>,
     /// What to do, in the flags of the collector that wrote the log.
     pub advice: String,
@@ -172,7 +172,9 @@ impl<'a> Desk<'a> {
         lines: &[u64],
         advice: String,
     ) {
-        let lines = lines.iter().copied().filter(|l| *l > 0).collect();
+        let mut lines: Vec<u64> = lines.iter().copied().filter(|l| *l > 0).collect();
+        lines.sort_unstable();
+        lines.dedup();
         let found = Finding { rule, severity, title: title.into(), evidence, lines, advice, run: self.index };
         match severity {
             Severity::Explain => self.out.explanations.push(found),

@@ -270,6 +270,10 @@ fn room(d: &mut Desk<'_>) {
         }
         return;
     };
+    if run.synchronous_by_reason.contains_key("out of memory") {
+        // R1 has said it.
+        return;
+    }
     let parts = if d.own() { OWN_HEADROOM_PARTS } else { HEADROOM_PARTS };
     if low.value < heap / parts {
         let mut evidence = format!(
