@@ -24,9 +24,13 @@ const EDGES: &[(&str, &str)] = &[
 ];
 
 /// Dependencies within the workspace of tests, examples and benches only.
-const DEV_EDGES: &[(&str, &str)] =
+const DEV_EDGES: &[(&str, &str)] = &[
     // Themselves, with the feature `hooks`.
-    &[("metronome-arraylet", "metronome-arraylet"), ("metronome-gc", "metronome-gc")];
+    ("metronome-arraylet", "metronome-arraylet"),
+    ("metronome-gc", "metronome-gc"),
+    // The bodies of the fuzz targets.
+    ("metronome-gc", "metronome-analysis"),
+];
 
 /// Crates without any `unsafe`.
 const NO_UNSAFE: &[&str] = &[
