@@ -2,6 +2,7 @@
 
 use crate::figures::{Analysis, Kept, Mark, Writer};
 use crate::run::RunBuilder;
+use crate::series::MAX_BUCKETS;
 use metronome_verbosegc::reader::{Diagnostic, Item, OtherPolicy, Reader};
 use std::io::{self, BufRead};
 
@@ -14,6 +15,11 @@ const MAX_REFUSED: usize = 100;
 /// Rows of all lists of all runs together: bounds the memory of a file with many runs.
 pub(crate) const MAX_ROWS: usize = 400_000;
 
+/// Buckets of all runs together, beyond which a run's series has few.
+const MAX_BUCKETS_OF_ALL: usize = 100_000;
+/// Buckets of a run among very many.
+const FEW_BUCKETS: usize = 128;
+
 /// Takes a reader's items and keeps the figures. Memory is bounded (about 150 MB at the very most, a few for usual
 /// logs); one item costs constant time, a few hundred ns.
 #[derive(Debug, Default)]
@@ -24,6 +30,8 @@ pub struct Analyzer {
     all_complete: bool,
     writers: Option<Option<Writer>>,
     rows: usize,
+    /// Buckets of the series of all runs.
+    buckets: usize,
 }
 
 impl Analyzer {
@@ -75,6 +83,7 @@ impl Analyzer {
             all_complete: self.all_complete,
             writers: self.writers,
             rows: self.rows,
+            buckets: self.buckets,
         };
         copy.finish()
     }
@@ -97,7 +106,10 @@ impl Analyzer {
 
     fn end_run(&mut self, complete: bool) {
         let Some(run) = self.run.take() else { return };
-        let figures = run.finish(complete);
+        let mut figures = run.finish(complete);
+        let fine = self.buckets < MAX_BUCKETS_OF_ALL;
+        figures.series.shrink(if fine { MAX_BUCKETS } else { FEW_BUCKETS });
+        self.buckets += figures.series.buckets.len();
         self.all_complete &= complete;
         self.writers = Some(match self.writers {
             None => figures.writer,

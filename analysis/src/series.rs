@@ -127,6 +127,14 @@ impl Series {
         self.at(ns).free(bytes);
     }
 
+    /// Widens buckets until there are at most so many.
+    pub(crate) fn shrink(&mut self, most: usize) {
+        while self.buckets.len() > most.max(1) {
+            self.widen();
+        }
+        self.buckets.shrink_to_fit();
+    }
+
     fn widen(&mut self) {
         self.bucket_ns = self.bucket_ns.saturating_mul(2);
         let pairs = self.buckets.chunks(2).map(|pair| {

@@ -33,6 +33,12 @@ impl Entry {
         Self { name: (name.0 as u32, name.1 as u32), value: (value.0 as u32, value.1 as u32), taken: false }
     }
 
+    /// Compares lengths first: most names differ there.
+    fn is(self, text: &str, name: &[u8]) -> bool {
+        let (start, end) = (self.name.0 as usize, self.name.1 as usize);
+        end - start == name.len() && text.as_bytes()[start..end] == *name
+    }
+
     fn name(self, text: &str) -> &str {
         &text[self.name.0 as usize..self.name.1 as usize]
     }
@@ -45,7 +51,10 @@ impl Entry {
 impl Attrs {
     /// The attributes of a tag that is kept as it is.
     pub(crate) fn of_tag(tag: &str, entries: Vec<Entry>) -> Self {
-        let unlike = |(i, e): (usize, &Entry)| entries[..i].iter().all(|o| o.name(tag) != e.name(tag));
+        let unlike = |(i, e): (usize, &Entry)| {
+            let name = e.name(tag).as_bytes();
+            entries[..i].iter().all(|o| !o.is(tag, name))
+        };
         if entries.len() <= MAX_ATTRIBUTES && entries.iter().enumerate().all(unlike) {
             return Self { text: tag.to_owned(), list: entries, ..Self::default() };
         }
@@ -70,7 +79,7 @@ impl Attrs {
     }
 
     fn find(&self, name: &str) -> Option<usize> {
-        let is = |e: &Entry| e.name(&self.text) == name;
+        let is = |e: &Entry| e.is(&self.text, name.as_bytes());
         if self.list.get(self.next).is_some_and(is) { Some(self.next) } else { self.list.iter().position(is) }
     }
 

@@ -25,7 +25,11 @@ fn tag(bytes: &[u8], place: Place) -> Option<(Token, usize)> {
     let mut entries = Vec::with_capacity(8);
     let mut at = name_end;
     let (empty, len) = loop {
-        let blank = bytes[at..].iter().take_while(|b| b.is_ascii_whitespace()).count();
+        let blank = match bytes[at..] {
+            // One blank is what writers put between attributes.
+            [b' ', b, ..] if is_name(b) => 1,
+            ref rest => rest.iter().take_while(|b| b.is_ascii_whitespace()).count(),
+        };
         at += blank;
         match *bytes.get(at)? {
             b'>' => break (false, at + 1),
@@ -45,13 +49,9 @@ fn tag(bytes: &[u8], place: Place) -> Option<(Token, usize)> {
             return None;
         }
         let body = &attr[len + 2..];
-        let mut value = 0;
-        loop {
-            match *body.get(value)? {
-                b'"' => break,
-                b'<' | b'&' => return None,
-                _ => value += 1,
-            }
+        let value = body.iter().position(|b| ENDS_VALUE[usize::from(*b)])?;
+        if body[value] != b'"' {
+            return None;
         }
         // A quote behind `=` may open the next value: a lost quote.
         if value > 0 && body[value - 1] == b'=' {
@@ -70,8 +70,30 @@ fn tag(bytes: &[u8], place: Place) -> Option<(Token, usize)> {
     Some((Token::Tag(Tag { place, name, attrs, empty, torn: false, name_torn: false }), len))
 }
 
+/// Bytes of names, and those at which a plain value ends or is not plain, as tables: one load each.
+const NAME: [bool; 256] = names();
+const ENDS_VALUE: [bool; 256] = ends();
+
+const fn names() -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut b = 0;
+    while b < 256 {
+        table[b] = is_name(b as u8);
+        b += 1;
+    }
+    table
+}
+
+const fn ends() -> [bool; 256] {
+    let mut table = [false; 256];
+    table[b'"' as usize] = true;
+    table[b'<' as usize] = true;
+    table[b'&' as usize] = true;
+    table
+}
+
 fn name_len(bytes: &[u8]) -> usize {
-    bytes.iter().take_while(|b| is_name(**b)).count()
+    bytes.iter().take_while(|b| NAME[usize::from(**b)]).count()
 }
 
 /// `None` where there is anything to repair.
