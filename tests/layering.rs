@@ -10,7 +10,11 @@ use std::process::Command;
 
 /// Normal and build dependencies within the workspace: (from, to).
 const EDGES: &[(&str, &str)] = &[
+    ("metronome-analysis", "metronome-scheduler"),
+    ("metronome-analysis", "metronome-verbosegc"),
+    ("metronome-cli", "metronome-analysis"),
     ("metronome-cli", "metronome-gc"),
+    ("metronome-cli", "metronome-verbosegc"),
     ("metronome-gc", "metronome-alarm"),
     ("metronome-gc", "metronome-arraylet"),
     ("metronome-gc", "metronome-barrier"),
@@ -20,13 +24,23 @@ const EDGES: &[(&str, &str)] = &[
 ];
 
 /// Dependencies within the workspace of tests, examples and benches only.
-const DEV_EDGES: &[(&str, &str)] =
+const DEV_EDGES: &[(&str, &str)] = &[
     // Themselves, with the feature `hooks`.
-    &[("metronome-arraylet", "metronome-arraylet"), ("metronome-gc", "metronome-gc")];
+    ("metronome-arraylet", "metronome-arraylet"),
+    ("metronome-gc", "metronome-gc"),
+    // The bodies of the fuzz targets.
+    ("metronome-gc", "metronome-analysis"),
+];
 
 /// Crates without any `unsafe`.
-const NO_UNSAFE: &[&str] =
-    &["metronome-barrier", "metronome-cli", "metronome-derive", "metronome-scheduler", "metronome-verbosegc"];
+const NO_UNSAFE: &[&str] = &[
+    "metronome-analysis",
+    "metronome-barrier",
+    "metronome-cli",
+    "metronome-derive",
+    "metronome-scheduler",
+    "metronome-verbosegc",
+];
 
 type Edges = BTreeSet<(String, String)>;
 

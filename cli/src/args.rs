@@ -1,9 +1,11 @@
 //! The command line. The options of the heap come from the library's table, so that flags, TOML files, environment
 //! and documentation cannot drift apart.
 
+use crate::advise::AdviseArgs;
 use crate::check::CheckArgs;
 use crate::output::{USAGE, one_line, print, say};
 use crate::quantity::{parse_factor, parse_seconds, parse_size};
+use crate::report::ReportArgs;
 use clap::builder::{OsStringValueParser, PossibleValuesParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -27,6 +29,10 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Examine this host: can the contract be kept here?
     Check(CheckArgs),
+    /// Read verbose GC logs, of this collector and of IBM's and OpenJ9's Metronome: figures, findings, JSON, CSV
+    Report(ReportArgs),
+    /// Say what to change, by what verbose GC logs show: each finding with its evidence
+    Advise(AdviseArgs),
     /// Print the table of the heap's options (Markdown)
     Options,
 }
@@ -202,7 +208,7 @@ pub(crate) fn explain(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => return print(&error.render().to_string()),
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            say("metronome: say what to do: run, check or options (see metronome --help)");
+            say("metronome: say what to do: run, check, report, advise or options (see metronome --help)");
             return ExitCode::from(USAGE);
         }
         _ => {}
@@ -219,7 +225,8 @@ pub(crate) fn explain(error: &clap::Error) -> ExitCode {
             _ => None,
         });
     let tip = near.map(|s| format!("; did you mean {s}?")).unwrap_or_default();
-    let command = std::env::args().nth(1).filter(|word| word == "run" || word == "check");
+    let command =
+        std::env::args().nth(1).filter(|word| ["run", "check", "report", "advise"].contains(&word.as_str()));
     let command = command.map(|word| format!(" {word}")).unwrap_or_default();
     say(format_args!("metronome{command}: {first}{tip} (see metronome{command} --help)"));
     ExitCode::from(USAGE)

@@ -1,12 +1,16 @@
-//! The `metronome` command: run workloads on the collector, check a host, print the options.
+//! The `metronome` command: run workloads on the collector, check a host, print the options, read
+//! verbose GC logs.
 //!
-//! **Architecture invariant:** this crate uses the library's public API only, and no unsafe code.
+//! **Architecture invariant:** this crate uses the libraries' public API only, and no unsafe code.
 #![forbid(unsafe_code)]
 
+mod advise;
 mod args;
 mod check;
+mod logs;
 mod output;
 mod quantity;
+mod report;
 mod run;
 mod signals;
 mod workload;
@@ -24,6 +28,8 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Advise(args) => advise::run(&args),
         Command::Options => output::print(&metronome_gc::config::options_markdown()),
     }
 }

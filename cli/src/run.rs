@@ -1,7 +1,7 @@
 //! `metronome run`: a workload, the periodic task beside it, and the report of what they felt.
 
 pub(crate) mod env;
-mod files;
+pub(crate) mod files;
 mod json;
 mod notices;
 mod picture;

@@ -7,36 +7,101 @@ const MAX_ATTRIBUTES: usize = 64;
 /// Most problems told of one tag.
 const MAX_PROBLEMS: usize = 16;
 
-/// Attributes of one tag as a reader found them.
+/// Attributes of one tag as a reader found them. Names and values lie in one text: reading should not be a matter of
+/// allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Attrs {
-    list: Vec<(String, Option<String>)>,
+    text: String,
+    list: Vec<Entry>,
+    /// Behind the attribute that was taken last: where the next one is most likely.
+    next: usize,
     problems: Vec<String>,
     more_problems: usize,
 }
 
+/// Where an attribute stands in the text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    name: (u32, u32),
+    value: (u32, u32),
+    taken: bool,
+}
+
+impl Entry {
+    /// An attribute whose name and value begin and end there. Tags are far shorter than 4 GiB.
+    pub(crate) const fn new(name: (usize, usize), value: (usize, usize)) -> Self {
+        Self { name: (name.0 as u32, name.1 as u32), value: (value.0 as u32, value.1 as u32), taken: false }
+    }
+
+    /// Compares lengths first: most names differ there.
+    fn is(self, text: &str, name: &[u8]) -> bool {
+        let (start, end) = (self.name.0 as usize, self.name.1 as usize);
+        end - start == name.len() && text.as_bytes()[start..end] == *name
+    }
+
+    fn name(self, text: &str) -> &str {
+        &text[self.name.0 as usize..self.name.1 as usize]
+    }
+
+    fn value(self, text: &str) -> &str {
+        &text[self.value.0 as usize..self.value.1 as usize]
+    }
+}
+
 impl Attrs {
-    pub(crate) fn push(&mut self, name: String, value: String) {
-        let name_excerpt = excerpt(&name);
+    /// The attributes of a tag that is kept as it is.
+    pub(crate) fn of_tag(tag: &str, entries: Vec<Entry>) -> Self {
+        let unlike = |(i, e): (usize, &Entry)| {
+            let name = e.name(tag).as_bytes();
+            entries[..i].iter().all(|o| !o.is(tag, name))
+        };
+        if entries.len() <= MAX_ATTRIBUTES && entries.iter().enumerate().all(unlike) {
+            return Self { text: tag.to_owned(), list: entries, ..Self::default() };
+        }
+        let mut attrs = Self::default();
+        entries.iter().for_each(|e| attrs.push(e.name(tag), e.value(tag)));
+        attrs
+    }
+
+    pub(crate) fn push(&mut self, name: &str, value: &str) {
         if self.list.len() == MAX_ATTRIBUTES {
-            self.problem(format!("attribute {name_excerpt} is one too many, ignored"));
-        } else if self.list.iter().any(|(n, v)| *n == name && v.is_some()) {
-            self.problem(format!("attribute {name_excerpt} given twice, \"{}\" ignored", excerpt(&value)));
+            self.problem(format!("attribute {} is one too many, ignored", excerpt(name)));
+        } else if self.list.iter().any(|e| e.name(&self.text) == name && !e.taken) {
+            let (name, value) = (excerpt(name), excerpt(value));
+            self.problem(format!("attribute {name} given twice, \"{value}\" ignored"));
         } else {
-            self.list.push((name, Some(value)));
+            let start = self.text.len();
+            self.text.push_str(name);
+            let middle = self.text.len();
+            self.text.push_str(value);
+            self.list.push(Entry::new((start, middle), (middle, self.text.len())));
         }
     }
 
+    fn find(&self, name: &str) -> Option<usize> {
+        let is = |e: &Entry| e.is(&self.text, name.as_bytes());
+        if self.list.get(self.next).is_some_and(is) { Some(self.next) } else { self.list.iter().position(is) }
+    }
+
     pub(crate) fn peek(&self, name: &str) -> Option<&str> {
-        self.list.iter().find(|(n, _)| n == name).and_then(|(_, v)| v.as_deref())
+        let e = self.list[self.find(name)?];
+        (!e.taken).then(|| e.value(&self.text))
+    }
+
+    /// Takes a value's place in the text.
+    fn take(&mut self, name: &str) -> Option<Entry> {
+        let i = self.find(name)?;
+        self.next = i + 1;
+        let e = &mut self.list[i];
+        if std::mem::replace(&mut e.taken, true) { None } else { Some(*e) }
+    }
+
+    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
+        Some(self.take(name)?.value(&self.text).to_owned())
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
         self.peek(name).is_some()
-    }
-
-    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
-        self.list.iter_mut().find(|(n, _)| n == name).and_then(|(_, v)| v.take())
     }
 
     /// A decimal or `0x` hexadecimal number.
@@ -80,9 +145,10 @@ impl Attrs {
 
     /// One sentence about everything malformed, missing or not understood; `None` if all is well.
     pub(crate) fn verdict(mut self) -> Option<String> {
-        for (name, value) in std::mem::take(&mut self.list) {
-            if let Some(value) = value {
-                let (name, value) = (excerpt(&name), excerpt(&value));
+        for i in 0..self.list.len() {
+            let e = self.list[i];
+            if !e.taken {
+                let (name, value) = (excerpt(e.name(&self.text)), excerpt(e.value(&self.text)));
                 self.problem(format!("attribute {name}=\"{value}\" not understood"));
             }
         }
@@ -93,10 +159,11 @@ impl Attrs {
     }
 
     fn typed<T>(&mut self, name: &str, what: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
-        let text = self.text(name)?;
-        let value = parse(text.trim());
+        let e = self.take(name)?;
+        let value = parse(e.value(&self.text).trim());
         if value.is_none() {
-            self.problem(format!("attribute {name}=\"{}\" is not {what}", excerpt(&text)));
+            let text = excerpt(e.value(&self.text));
+            self.problem(format!("attribute {name}=\"{text}\" is not {what}"));
         }
         value
     }
@@ -161,7 +228,7 @@ mod tests {
     fn nothing_is_left_unsaid() {
         let mut a = Attrs::default();
         for (n, v) in [("id", "x"), ("id", "2"), ("left", "over"), ("ok", "7")] {
-            a.push(n.into(), v.into());
+            a.push(n, v);
         }
         assert_eq!(a.u64("ok"), Some(7));
         assert_eq!(a.u64("id"), None);

@@ -14,8 +14,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! **Architecture invariant:** nothing here knows a collector, a clock, a thread or a file; there is no `unsafe`
-//! code and no run-time dependency.
+//! **Architecture invariant:** nothing here knows a collector, a clock or a thread; there is no `unsafe` code. Without the
+//! feature `files` nothing knows a file either, and there is no run-time dependency.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
@@ -25,6 +25,8 @@ pub mod design {}
 
 mod attrs;
 mod fields;
+#[cfg(feature = "files")]
+pub mod files;
 pub mod model;
 pub mod reader;
 mod time;

@@ -46,7 +46,7 @@ fn identity(path: &Path) -> Option<Identity> {
 ///
 /// # Errors
 /// Which flags name it.
-pub(super) fn distinct(files: &[(&str, &Path)]) -> Result<(), String> {
+pub(crate) fn distinct(files: &[(&str, &Path)]) -> Result<(), String> {
     let known: Vec<_> = files.iter().map(|(flag, path)| (flag, path, identity(path))).collect();
     for (i, (flag, path, id)) in known.iter().enumerate() {
         if let Some((other, ..)) = known[..i].iter().find(|(.., other)| id.is_some() && other == id) {
@@ -61,7 +61,7 @@ pub(super) fn distinct(files: &[(&str, &Path)]) -> Result<(), String> {
 
 /// A file that the results go into at the end of a run.
 #[derive(Debug)]
-pub(super) enum Results {
+pub(crate) enum Results {
     /// Written beside it and renamed: for a regular file, and for one that is to be made.
     Renamed { target: PathBuf, temporary: PathBuf },
     /// Written as it is: pipes, devices, files with several names, folders in which none can be made.
@@ -73,7 +73,7 @@ impl Results {
     ///
     /// # Errors
     /// The system's reason why it cannot be written.
-    pub(super) fn prepare(path: &Path) -> io::Result<Results> {
+    pub(crate) fn prepare(path: &Path) -> io::Result<Results> {
         let there = match fs::metadata(path) {
             Ok(there) => Some(there),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
@@ -118,7 +118,7 @@ impl Results {
     ///
     /// # Errors
     /// The system's reason; an older regular file is then as it was.
-    pub(super) fn write(self, text: &str) -> io::Result<()> {
+    pub(crate) fn write(self, text: &str) -> io::Result<()> {
         match self {
             Results::Direct(mut file) => {
                 if file.metadata()?.is_file() {

@@ -121,7 +121,7 @@ impl OpenHeader {
             (Section::Own, "windowNs") => exact(&mut f.window_ns, parse_u64(value)),
             (Section::Own, "targetUtilizationPercent") => {
                 let mut a = Attrs::default();
-                a.push("v".into(), value.to_owned());
+                a.push("v", value);
                 exact(&mut f.target_ppm, a.percent("v"))
             }
             _ => false,

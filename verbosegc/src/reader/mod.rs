@@ -135,7 +135,8 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// A reader of `input`. A byte-order mark and CRLF line ends are fine; compressed input is refused.
+    /// A reader of `input`. A byte-order mark and CRLF line ends are fine; compressed input is refused
+    /// (the module `files`, a feature, decompresses it).
     pub const fn new(input: R) -> Self {
         Self { scanner: Scanner::new(input), assembler: Assembler::new(), ended: false }
     }

@@ -3,6 +3,8 @@
 //! A `<` always begins anew, even inside a tag or a quoted value (XML forbids it there), so nothing torn or
 //! foreign can swallow more than itself. Memory is bounded by [`MAX_TAG_BYTES`].
 
+mod quick;
+
 use crate::attrs::{Attrs, excerpt};
 use std::io::{self, BufRead};
 
@@ -16,6 +18,18 @@ const MAX_TEXT_BYTES: usize = 240;
 pub(super) struct Place {
     pub(super) line: u64,
     pub(super) column: u64,
+}
+
+impl Place {
+    /// The place behind these bytes.
+    fn after(self, bytes: &[u8]) -> Self {
+        let lines = quick::lines(bytes);
+        if lines == 0 {
+            return Self { column: self.column + bytes.len() as u64, ..self };
+        }
+        let behind = bytes.iter().rev().take_while(|b| **b != b'\n').count();
+        Self { line: self.line + lines, column: behind as u64 + 1 }
+    }
 }
 
 /// Start tag or empty tag.
@@ -103,7 +117,32 @@ impl<R: BufRead> Scanner<R> {
                 return Ok(Some(Token::Unreadable { place: self.at, why }));
             }
         }
-        self.text()
+        match self.plain()? {
+            Some(token) => Ok(Some(token)),
+            None => self.text(),
+        }
+    }
+
+    /// Passes over blanks, and takes a whole plain tag from the input's buffer if there is one.
+    fn plain(&mut self) -> io::Result<Option<Token>> {
+        loop {
+            let at = self.at;
+            let buffer = self.fill()?;
+            let blank = buffer.iter().take_while(|b| b.is_ascii_whitespace()).count();
+            let place = at.after(&buffer[..blank]);
+            let rest = &buffer[blank..];
+            if rest.is_empty() && blank > 0 {
+                self.consume(blank);
+                continue;
+            }
+            let (token, len) = match quick::token(rest, place) {
+                Some((token, len)) => (Some(token), len),
+                None => (None, 0),
+            };
+            self.at = place.after(&rest[..len]);
+            self.input.consume(blank + len);
+            return Ok(token);
+        }
     }
 
     /// Text up to the next markup; blank text is passed over.
@@ -111,28 +150,46 @@ impl<R: BufRead> Scanner<R> {
         let mut text = Vec::new();
         let mut bytes = 0_u64;
         let mut place = self.at;
-        while let Some(b) = self.peek()? {
-            let here = self.at;
-            self.bump(b);
-            if b == b'<' && self.peek()?.is_some_and(starts_markup) {
-                if let Some(token) = text_token(place, text, bytes) {
-                    self.open = Some(here);
-                    return Ok(Some(token));
-                }
-                return self.markup(here).map(Some);
+        loop {
+            let at = self.at;
+            let buffer = self.fill()?;
+            if buffer.is_empty() {
+                self.ended = true;
+                return Ok(text_token(place, text, bytes));
             }
-            if bytes > 0 || !b.is_ascii_whitespace() {
-                if bytes == 0 {
-                    place = here;
+            let angle = quick::find(b'<', buffer);
+            let mut chunk = &buffer[..angle.unwrap_or(buffer.len())];
+            let mut len = chunk.len();
+            // The next byte tells whether this is markup; it may be in the next buffer.
+            let unclear = angle == Some(0) && buffer.len() == 1;
+            match angle.and_then(|i| buffer.get(i + 1)) {
+                Some(b) if starts_markup(*b) => {
+                    if let Some(token) = take_chunk(&mut text, &mut bytes, &mut place, at, chunk, true) {
+                        self.consume(len);
+                        return Ok(Some(token));
+                    }
+                    let here = at.after(chunk);
+                    self.consume(len + 1);
+                    return self.markup(here).map(Some);
                 }
-                bytes += 1;
-                if text.len() < MAX_TEXT_BYTES {
-                    text.push(b);
+                Some(_) => (chunk, len) = (&buffer[..=len], len + 1),
+                None if unclear => {
+                    self.bump(b'<');
+                    if self.peek()?.is_some_and(starts_markup) {
+                        if let Some(token) = text_token(place, text, bytes) {
+                            self.open = Some(at);
+                            return Ok(Some(token));
+                        }
+                        return self.markup(at).map(Some);
+                    }
+                    take_chunk(&mut text, &mut bytes, &mut place, at, b"<", false);
+                    continue;
                 }
+                None => {}
             }
+            take_chunk(&mut text, &mut bytes, &mut place, at, chunk, false);
+            self.consume(len);
         }
-        self.ended = true;
-        Ok(text_token(place, text, bytes))
     }
 
     /// One piece of markup; its `<` was taken already.
@@ -184,14 +241,31 @@ impl<R: BufRead> Scanner<R> {
         Ok(Token::Tag(tag))
     }
 
-    fn peek(&mut self) -> io::Result<Option<u8>> {
+    /// What the input has at hand; empty at its end.
+    fn fill(&mut self) -> io::Result<&[u8]> {
         loop {
             match self.input.fill_buf() {
-                Ok(buffer) => return Ok(buffer.first().copied()),
+                Ok(_) => break,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
         }
+        // Asked again because a borrow cannot leave the loop; the buffer is full or at its end, so nothing is read.
+        self.input.fill_buf()
+    }
+
+    fn peek(&mut self) -> io::Result<Option<u8>> {
+        Ok(self.fill()?.first().copied())
+    }
+
+    /// Takes what is at hand.
+    fn consume(&mut self, len: usize) {
+        let at = self.at;
+        // Filled just before: this reads nothing and cannot fail.
+        if let Ok(buffer) = self.input.fill_buf() {
+            self.at = at.after(&buffer[..len]);
+        }
+        self.input.consume(len);
     }
 
     fn bump(&mut self, b: u8) {
@@ -210,6 +284,26 @@ const fn starts_markup(b: u8) -> bool {
 
 const fn is_name(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':')
+}
+
+/// Adds a piece of text that begins at `at`; the token if it is the last piece and there is any text.
+fn take_chunk(
+    text: &mut Vec<u8>,
+    bytes: &mut u64,
+    place: &mut Place,
+    at: Place,
+    mut chunk: &[u8],
+    last: bool,
+) -> Option<Token> {
+    if *bytes == 0 {
+        let blank = chunk.iter().take_while(|b| b.is_ascii_whitespace()).count();
+        *place = at.after(&chunk[..blank]);
+        chunk = &chunk[blank..];
+    }
+    *bytes += chunk.len() as u64;
+    let room = MAX_TEXT_BYTES - text.len();
+    text.extend_from_slice(&chunk[..chunk.len().min(room)]);
+    if last { text_token(*place, std::mem::take(text), *bytes) } else { None }
 }
 
 /// `None` for blank text and for a lone byte-order mark.
@@ -247,8 +341,7 @@ fn parse_tag(place: Place, raw: &[u8], closed: bool) -> Tag {
             let (value, next, whole) = parse_value(raw, start);
             at = next;
             tag.torn |= !whole;
-            tag.attrs
-                .push(String::from_utf8_lossy(name).into_owned(), unescape(&String::from_utf8_lossy(value)));
+            tag.attrs.push(&String::from_utf8_lossy(name), &unescape(&String::from_utf8_lossy(value)));
         } else if !name.is_empty() {
             junk.extend_from_slice(name);
             junk.push(b' ');

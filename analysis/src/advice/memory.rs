@@ -1,0 +1,348 @@
+//! Rules of memory: collections for want of it, leaks, room, cycles that follow each other.
+
+use super::words::Knob;
+use super::{Desk, Severity, bytes, count, ms, percent};
+use crate::figures::{RunFigures, SyncRow};
+use crate::stat::{Stat, Trend};
+
+/// A failed request of which this many times were free is a matter of fragmentation.
+const FRAGMENTED: u64 = 4;
+/// Requests below this find room in any region.
+const LARGE_BYTES: u64 = 64 << 10;
+/// Cycles that a leak must be seen in.
+const LEAK_CYCLES: u64 = 5;
+/// Share of the variance that a leak's line explains.
+const LEAK_R_SQUARED: f64 = 0.8;
+/// Growth over the time seen, against the line's beginning, from which on it is a leak.
+const LEAK_GROWTH: f64 = 0.1;
+/// Least growth in parts of the heap.
+const LEAK_HEAP_PARTS: f64 = 50.0;
+/// Free memory below this part of the heap is no head room.
+const HEADROOM_PARTS: u64 = 10;
+/// The same for this project's pacing, which uses the heap nearly up by plan.
+const OWN_HEADROOM_PARTS: u64 = 50;
+/// Cycles within one trigger that mean that it is set too low.
+const CYCLES_PER_TRIGGER: u64 = 3;
+/// Cycles from which on their gaps are judged.
+const GAPS: u64 = 3;
+/// More free than this part of the heap all the time is worth explaining, in percent.
+const NEVER_USED_PERCENT: u64 = 45;
+
+pub(super) fn rules(d: &mut Desk<'_>) {
+    out_of_memory(d);
+    asked_for(d);
+    leak(d);
+    room(d);
+    at_once(d);
+}
+
+fn is_oom(row: &SyncRow) -> bool {
+    row.reason == "out of memory"
+}
+
+/// R1, R2.
+fn out_of_memory(d: &mut Desk<'_>) {
+    let run = d.run;
+    let stat = run.synchronous_by_reason.get("out of memory").copied().unwrap_or_default();
+    let rows: Vec<&SyncRow> = run.synchronous.rows.iter().filter(|r| is_oom(r)).collect();
+    if let Some(first) = rows.first() {
+        let longest = rows.iter().max_by_key(|r| r.ns).unwrap_or(first);
+        let mut evidence = format!(
+            "{} for want of memory, the longest of {}",
+            count(stat.count.max(rows.len() as u64), "synchronous collection"),
+            ms(longest.ns.unwrap_or(0))
+        );
+        if let Some(free) = first.free_before_bytes {
+            evidence += &format!("; the first at line {} with {} free", first.line, bytes(free));
+        }
+        let torn = rows.iter().find(|r| {
+            let (want, free) = (r.requested_bytes.unwrap_or(0), r.free_before_bytes.unwrap_or(0));
+            want >= LARGE_BYTES && free / FRAGMENTED > want
+        });
+        let mut advice = format!(
+            "the collector lost the race: raise {}, or lower {} (70, 60, 50), or start earlier by {}",
+            d.flag(Knob::Heap),
+            d.flag(Knob::Target),
+            d.flag(Knob::Trigger)
+        );
+        if let Some(row) = torn {
+            evidence += &format!(
+                "; at line {} {} were asked for while {} were free",
+                row.line,
+                bytes(row.requested_bytes.unwrap_or(0)),
+                bytes(row.free_before_bytes.unwrap_or(0))
+            );
+            advice += "; where far more is free than asked for, a large array found no contiguous room: make large \
+                       arrays smaller, more heap helps only in part";
+        }
+        advice += &heap_words(d);
+        if let Some(trigger) = fixed_trigger(d) {
+            evidence += &format!("; trigger {trigger}");
+            advice += "; the trigger is fixed: paced starts cycles as early as the program needs";
+        }
+        let lines = [first.line, longest.line];
+        d.find("R1", Severity::Broken, "out of memory: the program stood still", evidence, &lines, advice);
+    }
+    let (row, errors) = (run.synchronous_in_a_row, run.trouble.out_of_memory);
+    let failed =
+        run.own.notes.rows.iter().find(|(_, text)| text.contains("returned an error to the program"));
+    if row.value < 2 && errors == 0 && failed.is_none() {
+        return;
+    }
+    let mut evidence = Vec::new();
+    if row.value >= 2 {
+        evidence.push(format!("{} collections right after each other up to line {}", row.value, row.line));
+    }
+    if errors > 0 {
+        evidence.push(format!(
+            "{} for good, first at line {}",
+            count(errors, "failed allocation"),
+            run.trouble.out_of_memory_line
+        ));
+    }
+    if let Some((line, text)) = failed {
+        evidence.push(format!("line {line}: {text}"));
+    }
+    let last = rows.last().and_then(|r| r.free_after_bytes);
+    let mut advice = format!(
+        "the live data do not fit, or allocation comes in bursts: raise {}; take a heap dump",
+        d.flag(Knob::Heap)
+    );
+    match (last, run.heap_bytes) {
+        (Some(after), Some(heap)) if after > heap / 4 => {
+            advice += &format!(
+                "; after the last collection {} were free, so it is a burst of allocation, not live data",
+                bytes(after)
+            );
+        }
+        (Some(after), _) => {
+            advice +=
+                &format!("; after the last collection only {} were free: live data or a leak", bytes(after));
+        }
+        _ => {}
+    }
+    let lines = [row.line, run.trouble.out_of_memory_line, failed.map_or(0, |f| f.0)];
+    d.find(
+        "R2",
+        Severity::Broken,
+        "allocations failed, or were about to",
+        evidence.join("; "),
+        &lines,
+        advice,
+    );
+}
+
+/// The heap that would have been enough, where the log or the contract tells.
+pub(super) fn heap_words(d: &Desk<'_>) -> String {
+    if d.run.own.enough_heap.value > 0 {
+        return format!(
+            "; the collector itself computed that {} would be enough",
+            bytes(d.run.own.enough_heap.value)
+        );
+    }
+    let Some(heap) = d.contract.and_then(|c| c.heap_for_target) else { return String::new() };
+    let target = percent(u64::from(d.target_ppm));
+    let says =
+        format!("; by the contract (1+f)(m+2A), as measured here, {} of heap keep {target}", bytes(heap));
+    if d.run.heap_bytes.is_some_and(|h| h >= heap) {
+        says + ", so this heap is large enough and cycles start too late"
+    } else {
+        says
+    }
+}
+
+/// A trigger of this project's that is not paced, if there is one.
+fn fixed_trigger<'a>(d: &Desk<'a>) -> Option<&'a str> {
+    let args = &d.config().filter(|_| d.own())?.vmargs;
+    let (_, value) = args.iter().find(|(name, _)| name == "--trigger")?;
+    value.as_deref().filter(|v| *v != "paced")
+}
+
+/// R3, R4.
+fn asked_for(d: &mut Desk<'_>) {
+    let run = d.run;
+    let of = |reasons: &[&str]| {
+        let mut sum = Stat::default();
+        for stat in reasons.iter().filter_map(|r| run.synchronous_by_reason.get(*r)) {
+            sum.add_group(stat.count, stat.min, stat.mean().unwrap_or(0.0) as u64, stat.max);
+        }
+        let rows = run.synchronous.rows.iter().filter(|row| reasons.contains(&row.reason.as_str()));
+        let lines: Vec<u64> = rows.map(|row| row.line).take(5).collect();
+        (sum, lines)
+    };
+    let (stat, lines) = of(&["system GC", "system garbage collect"]);
+    if stat.count > 0 {
+        let advice = if d.own() {
+            format!(
+                "find the caller: {}; a collection in the background does not stop the program",
+                d.flag(Knob::Explicit)
+            )
+        } else {
+            format!("find the caller of System.gc(), or switch it off by {}", d.flag(Knob::Explicit))
+        };
+        let evidence = format!(
+            "{} that the program asked for, the longest of {}",
+            count(stat.count, "synchronous collection"),
+            ms(stat.max)
+        );
+        d.find("R3", Severity::Risk, "the program asked for full collections", evidence, &lines, advice);
+    }
+    let (stat, lines) = of(&["VM shut down"]);
+    if stat.count > 0 {
+        let evidence = format!("{} of {} at shutdown", count(stat.count, "collection"), ms(stat.max));
+        let advice = "the program was ending: leave it out of statistics of pauses".into();
+        d.find("R4", Severity::Explain, "a collection at shutdown", evidence, &lines, advice);
+    }
+}
+
+/// R10.
+fn leak(d: &mut Desk<'_>) {
+    let run = d.run;
+    let (trend, from_s, to_s) = used_trend(run);
+    if trend.count() < LEAK_CYCLES {
+        if run.cycles > 0 {
+            let told = trend.count();
+            d.lacks(
+                "R10",
+                format!("{told} of the {LEAK_CYCLES} cycles that are needed tell what was used after them"),
+            );
+        }
+        return;
+    }
+    let Some(slope) = trend.slope().filter(|s| *s > 0.0) else { return };
+    let growth = slope * (to_s - from_s);
+    let start = trend.at(from_s).max(1.0);
+    let heap = run.heap_bytes.unwrap_or(0) as f64;
+    if trend.r_squared() < LEAK_R_SQUARED || growth < start * LEAK_GROWTH || growth * LEAK_HEAP_PARTS < heap {
+        return;
+    }
+    let left = (heap - trend.at(to_s)).max(0.0);
+    let mut evidence = format!(
+        "used memory after cycles rose by {} in {:.1} s, over {} cycles on a line (r2 {:.2}): {}/s",
+        bytes(growth as u64),
+        to_s - from_s,
+        trend.count(),
+        trend.r_squared(),
+        bytes(slope as u64)
+    );
+    if heap > 0.0 {
+        evidence += &format!("; at this rate the heap is full after {:.0} s more", left / slope);
+    }
+    let lines: Vec<u64> = [run.cycle_rows.rows.first(), run.cycle_rows.rows.last()]
+        .into_iter()
+        .flatten()
+        .map(|r| r.line)
+        .collect();
+    let advice = if d.own() {
+        "the live data grow: look for maps and lists that are never emptied, and for handles (Root, Global) that are \
+         never dropped; a run that only fills its caches stops growing"
+    } else {
+        "the live data grow: take a heap dump and compare; a larger heap only delays the end"
+    };
+    d.find("R10", Severity::Risk, "memory in use grows: a leak?", evidence, &lines, advice.into());
+}
+
+/// The line through what was used after cycles: of the last two thirds, so that the filling of caches at the start does
+/// not count, if the rows are all there.
+fn used_trend(run: &RunFigures) -> (Trend, f64, f64) {
+    let used = |row: &crate::figures::CycleRow| {
+        row.live_bytes.or_else(|| run.heap_bytes?.checked_sub(row.free_end_bytes?))
+    };
+    let points: Vec<(f64, f64)> =
+        run.cycle_rows.rows.iter().filter_map(|r| Some((r.end_ns as f64 / 1e9, used(r)? as f64))).collect();
+    if run.cycle_rows.omitted > 0 {
+        return (run.used_after_cycle, 0.0, run.span_ns as f64 / 1e9);
+    }
+    let skip = if points.len() as u64 >= 3 * LEAK_CYCLES { points.len() / 3 } else { 0 };
+    let mut trend = Trend::default();
+    points[skip..].iter().for_each(|(x, y)| trend.add(*x, *y));
+    let ends = points.get(skip).zip(points.last());
+    let (from, to) = ends.map_or((0.0, 0.0), |(a, b)| (a.0, b.0));
+    (trend, from, to)
+}
+
+/// R11, R14.
+fn room(d: &mut Desk<'_>) {
+    let run = d.run;
+    let (Some(low), Some(heap)) = (run.free_low, run.heap_bytes) else {
+        if run.free_low.is_some() {
+            d.lacks("R11, R14", "the log does not tell the size of the heap");
+        }
+        return;
+    };
+    if run.synchronous_by_reason.contains_key("out of memory") {
+        // R1 has said it.
+        return;
+    }
+    let parts = if d.own() { OWN_HEADROOM_PARTS } else { HEADROOM_PARTS };
+    if low.value < heap / parts {
+        let mut evidence = format!(
+            "{} of {} free at the least ({}), line {}",
+            bytes(low.value),
+            bytes(heap),
+            percent(low.value.saturating_mul(1_000_000) / heap.max(1)),
+            low.line
+        );
+        let rate = d.contract.map_or(0, |c| c.measured.allocation_rate);
+        if let Some(us) = low.value.saturating_mul(1_000_000).checked_div(rate) {
+            evidence += &format!("; at {}/s that lasts {:.1} ms", bytes(rate), us as f64 / 1e3);
+        }
+        let advice = format!(
+            "give it head room: raise {}, or start earlier by {}{}",
+            d.flag(Knob::Heap),
+            d.flag(Knob::Trigger),
+            heap_words(d)
+        );
+        d.find("R11", Severity::Note, "hardly any head room", evidence, &[low.line], advice);
+    } else if !d.own() && run.heartbeats.total() > 0 && low.value > heap / 100 * NEVER_USED_PERCENT {
+        let evidence = format!("never less than {} of {} free", bytes(low.value), bytes(heap));
+        let advice = format!(
+            "normal: by default a cycle starts at half of the heap; {} can be raised as long as there are no collections \
+             for want of memory",
+            d.flag(Knob::Trigger)
+        );
+        d.find("R14", Severity::Explain, "half of the heap is never used", evidence, &[low.line], advice);
+    }
+}
+
+/// R12, R13.
+fn at_once(d: &mut Desk<'_>) {
+    let run = d.run;
+    let (length, gap) = (&run.cycle_length, &run.cycle_gap);
+    let most = run.cycles_per_trigger;
+    let gap_p50 = if gap.stat.is_empty() { u64::MAX } else { gap.p50 };
+    let at_once = gap.stat.count >= GAPS && gap_p50.saturating_mul(20) < length.p50;
+    if most.value >= CYCLES_PER_TRIGGER || at_once {
+        let evidence = if at_once {
+            format!(
+                "half of the cycles start within {} of the last one's end (cycles take {})",
+                ms(gap.p50),
+                ms(length.p50)
+            )
+        } else {
+            format!("{} cycles in one trigger, up to line {}", most.value, most.line)
+        };
+        let advice = format!(
+            "the live data are above the trigger: raise {} or {}{}",
+            d.flag(Knob::Heap),
+            d.flag(Knob::Trigger),
+            heap_words(d)
+        );
+        d.find("R12", Severity::Note, "cycles follow each other at once", evidence, &[most.line], advice);
+    }
+    if gap.stat.count >= GAPS && length.stat.sum > gap.stat.sum {
+        let share = length.stat.sum * 1_000_000 / (length.stat.sum + gap.stat.sum).max(1);
+        let evidence = format!(
+            "a cycle is active {} of the time: {} on average, {} between cycles",
+            percent(share as u64),
+            ms(length.stat.mean().unwrap_or(0.0) as u64),
+            ms(gap.stat.mean().unwrap_or(0.0) as u64)
+        );
+        let advice = format!(
+            "the collector's share is lost for good, not from time to time: raise {}{}",
+            d.flag(Knob::Heap),
+            heap_words(d)
+        );
+        d.find("R13", Severity::Note, "the collector is at work most of the time", evidence, &[], advice);
+    }
+}

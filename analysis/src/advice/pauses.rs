@@ -1,0 +1,343 @@
+//! Rules of pauses and of utilization.
+
+use super::words::Knob;
+use super::{Desk, Severity, count, memory, ms, percent};
+use metronome_verbosegc::model::QuantumPhase;
+
+/// A quantum of more beats than this is an outlier.
+const LONG_BEATS: u64 = 2;
+/// The same for the longest of this project's, where the host's part is told apart.
+const OWN_LONG_BEATS: u64 = 4;
+/// Heartbeats from which on growth is judged.
+const GROWTH_BEATS: u64 = 20;
+/// Share of the variance that growth must explain.
+const GROWTH_R_SQUARED: f64 = 0.5;
+/// Time to stop above this part of a beat is slow.
+const STOP_PARTS: u64 = 3;
+/// Stops given up from which on a straggler is more than an accident.
+const STRAGGLES: u64 = 5;
+/// Wall time lost to the system above this, in percent of quanta's, is preemption.
+const PREEMPTED_PERCENT: u64 = 33;
+/// Quanta from which on shares are judged.
+const MANY_QUANTA: u64 = 20;
+/// Collector time before marking above this part is a matter of roots, in percent.
+const ROOTS_PERCENT: u128 = 30;
+/// Names shown.
+const NAMES: usize = 4;
+
+pub(super) fn rules(d: &mut Desk<'_>) {
+    long_quanta(d);
+    growth(d);
+    slow_stops(d);
+    share(d);
+    allocator_sweep(d);
+    stragglers(d);
+    preempted(d);
+    roots(d);
+}
+
+/// R5.
+fn long_quanta(d: &mut Desk<'_>) {
+    let run = d.run;
+    let peak = run.quantum_peak;
+    let limit = d.beat_ns.saturating_mul(if d.own() { OWN_LONG_BEATS } else { LONG_BEATS });
+    let often = d.own()
+        && run.quantum.stat.count >= MANY_QUANTA
+        && run.quantum.p99 > d.beat_ns.saturating_mul(LONG_BEATS);
+    if peak.value <= limit && !often {
+        return;
+    }
+    let phase = run.phases.iter().find(|p| p.peak == peak);
+    let row = run.heartbeats.rows.iter().find(|r| r.line == peak.line);
+    let stop = row.and_then(|r| r.stop_max_ns).unwrap_or(0);
+    let (why, advice) = cause(d, phase.map(|p| p.phase), phase.is_some_and(|p| p.longest_is_first > 0), stop);
+    let evidence = format!(
+        "the longest of {} took {}, line {} (phase {}; beat {}): {why}",
+        count(run.quanta, "quantum").replace("quantums", "quanta"),
+        ms(peak.value),
+        peak.line,
+        phase.map_or("unknown", |p| p.phase.name()),
+        d.beat_words(),
+    );
+    d.find("R5", Severity::Risk, "a quantum far longer than planned", evidence, &[peak.line], advice);
+}
+
+fn cause(d: &Desk<'_>, phase: Option<QuantumPhase>, first: bool, stop: u64) -> (String, String) {
+    let early = matches!(phase, Some(QuantumPhase::Precollect | QuantumPhase::Mark));
+    if stop > d.beat_ns {
+        return (
+            format!("of it up to {} passed until all threads had stopped", ms(stop)),
+            "threads are slow to stop: look for long native or critical sections and for loops that do not poll".into(),
+        );
+    }
+    if d.own() {
+        return (
+            "work steps are bounded, so the host took the rest".into(),
+            format!(
+                "the collector was preempted: see `metronome check`; give it {} and a processor ({})",
+                d.flag(Knob::Priority),
+                d.flag(Knob::Threads)
+            ),
+        );
+    }
+    if first && early {
+        return (
+            "the first quantum of its heartbeat was the longest, as when roots are scanned".into(),
+            "deep stacks or many threads: a stack is scanned in one quantum; see -Xtgc:rootscantime, and make stacks \
+             shallower or threads fewer"
+                .into(),
+        );
+    }
+    match phase {
+        Some(QuantumPhase::ClassUnload) => (
+            "unloading classes".into(),
+            "classes are unloaded in one piece: -Xnoclassgc, or fewer class loaders".into(),
+        ),
+        Some(QuantumPhase::Sweep) => {
+            ("sweeping".into(), format!("regions are swept in one piece: lower {}", d.flag(Knob::Region)))
+        }
+        _ => (
+            "no phase of its own: the collector's thread was probably preempted".into(),
+            format!(
+                "look for more threads than processors, a CPU quota, {}; a real-time kernel helps; deep stacks are the \
+                 other cause (-Xtgc:rootscantime)",
+                d.flag(Knob::Priority)
+            ),
+        ),
+    }
+}
+
+/// R6.
+fn growth(d: &mut Desk<'_>) {
+    let (run, t) = (d.run, d.run.quantum_growth);
+    let Some(slope) = t.slope().filter(|s| *s > 0.0) else { return };
+    let grown = slope * run.span_ns as f64 / 1e9;
+    if t.count() < GROWTH_BEATS || t.r_squared() < GROWTH_R_SQUARED || grown < d.beat_ns as f64 / 2.0 {
+        return;
+    }
+    let evidence = format!(
+        "the longest quantum of a heartbeat grew by {} over {:.0} s, {} heartbeats on a line (r2 {:.2})",
+        ms(grown as u64),
+        run.span_ns as f64 / 1e9,
+        t.count(),
+        t.r_squared()
+    );
+    let advice = if d.own() {
+        "something that one step has to do grows with the program: see the longest steps".to_owned()
+    } else {
+        format!(
+            "fragmentation or the collector's own lists: OpenJ9 before May 2019 counted free regions at each cycle's start, \
+             so upgrade; or set {} to 128K or 256K",
+            d.flag(Knob::Region)
+        )
+    };
+    d.find(
+        "R6",
+        Severity::Risk,
+        "quanta grow with the run's age",
+        evidence,
+        &[run.quantum_peak.line],
+        advice,
+    );
+}
+
+/// R7.
+fn slow_stops(d: &mut Desk<'_>) {
+    let run = d.run;
+    let limit = d.beat_ns / STOP_PARTS;
+    // On a host of ours single stops are late by the host's doing; stops given up have a rule of their own.
+    let measured = if d.own() { run.stop.p99 } else { run.stop_peak.value };
+    if measured <= limit || (d.own() && run.stop.stat.count < MANY_QUANTA) {
+        return;
+    }
+    let evidence = format!(
+        "up to {} to stop all threads, line {} (a third of the beat is {}; mean {})",
+        ms(run.stop_peak.value),
+        run.stop_peak.line,
+        ms(limit),
+        ms(run.stop.stat.mean().unwrap_or(0.0) as u64)
+    );
+    let advice = if d.own() {
+        "threads come by pause points too seldom, or wait for a processor: call poll() in loops, wrap system calls in \
+         blocking(..), run no more threads than processors"
+    } else {
+        "threads are slow to reach a safepoint: look for JNI critical sections and long loops without one, and for more \
+         threads than processors"
+    };
+    d.find("R7", Severity::Risk, "threads are slow to stop", evidence, &[run.stop_peak.line], advice.into());
+}
+
+/// R8, R9.
+fn share(d: &mut Desk<'_>) {
+    let run = d.run;
+    let (s, left) = (&run.share, 1_000_000 - u64::from(d.target_ppm.min(1_000_000)));
+    let departed: u64 = run.own.departures.values().sum();
+    let window = d.config().and_then(|c| c.window_ns);
+    let broken = run.own.mmu.iter().find(|m| Some(m.window_ns) == window && m.charged_ppm < d.target_ppm);
+    let quiet = departed == 0 && broken.is_none();
+    if s.heartbeats == 0 && quiet && run.heartbeats.total() > 0 {
+        d.lacks("R8, R9", "no heartbeat has an interval, so the collector's share is not known");
+    } else if s.long_heartbeats == 0 && quiet && run.own.mmu.is_empty() && run.heartbeats.total() > 0 {
+        d.lacks("R8, R9", "all heartbeats are too short to compare their shares with the target");
+    }
+    if s.starved > 0 {
+        let low = s.low_ppm.map_or(0, |l| l.value);
+        let evidence = format!(
+            "{} in which free memory fell, while the collector had {} at the least (it may have {}), first at line {}",
+            count(s.starved, "heartbeat"),
+            percent(low),
+            percent(left),
+            s.starved_line
+        );
+        let advice = if d.own() {
+            format!(
+                "the collector does not get its processor, or a thread comes by no safepoint: see `metronome check`, {}, {}",
+                d.flag(Knob::Priority),
+                d.flag(Knob::Threads)
+            )
+        } else {
+            format!(
+                "the collector's threads do not get processors: look for other load, an affinity or CPU quota (cgroup), and \
+                 {} below the number of processors",
+                d.flag(Knob::Threads)
+            )
+        };
+        let lines = [s.starved_line, s.low_ppm.map_or(0, |l| l.line)];
+        d.find("R8", Severity::Risk, "the collector is starved", evidence, &lines, advice);
+    }
+    if departed > 0 || broken.is_some() {
+        let mut evidence = Vec::new();
+        if departed > 0 {
+            let why: Vec<String> = run.own.departures.iter().map(|(r, n)| format!("{r} ({n})")).collect();
+            evidence.push(format!("the target was left {}: {}", count(departed, "time"), why.join(", ")));
+        }
+        if let Some(low) = run.own.departure_low {
+            evidence.push(format!("down to {} for the program, line {}", percent(low.value), low.line));
+        }
+        if let Some(m) = broken {
+            evidence.push(format!(
+                "least utilization of {} windows {} (target {})",
+                ms(m.window_ns),
+                percent(u64::from(m.charged_ppm)),
+                percent(u64::from(d.target_ppm))
+            ));
+        }
+        let advice = format!(
+            "the program allocates faster than the collector frees: raise {}, or lower {} or the rate of allocation{}",
+            d.flag(Knob::Heap),
+            d.flag(Knob::Target),
+            memory::heap_words(d)
+        );
+        let lines = [run.own.departure_low.map_or(0, |l| l.line), run.own.enough_heap.line];
+        d.find(
+            "R9",
+            Severity::Broken,
+            "the utilization target was left",
+            evidence.join("; "),
+            &lines,
+            advice,
+        );
+    } else if s.above_target > 0 && !d.own() {
+        let evidence = format!(
+            "{} with more than the target leaves ({}), the highest {} at line {}",
+            count(s.above_target, "heartbeat"),
+            percent(left),
+            percent(s.peak_ppm.value),
+            s.peak_ppm.line
+        );
+        let advice = format!(
+            "the guarantee is broken: a wrong clock, or more slices than the tracker holds (overflows in this log: {}); check \
+             {} against {}",
+            run.trouble.tracker_overflows,
+            d.flag(Knob::Window),
+            d.flag(Knob::Beat)
+        );
+        let line = s.peak_ppm.line;
+        d.find("R9", Severity::Broken, "the collector took more than its share", evidence, &[line], advice);
+    }
+}
+
+/// R19.
+fn allocator_sweep(d: &mut Desk<'_>) {
+    let peak = d.run.work.allocator_sweep;
+    if peak.value <= d.beat_ns / STOP_PARTS {
+        return;
+    }
+    let evidence = format!("an allocation swept for {} itself, line {}", ms(peak.value), peak.line);
+    let advice = format!(
+        "the heap is nearly full of partly free regions: raise {}, or make large arrays smaller",
+        d.flag(Knob::Heap)
+    );
+    d.find("R19", Severity::Note, "allocation had to sweep", evidence, &[peak.line], advice);
+}
+
+/// O1.
+fn stragglers(d: &mut Desk<'_>) {
+    let own = &d.run.own;
+    if own.stops_cancelled < STRAGGLES || own.stops_cancelled.saturating_mul(50) < d.run.quanta {
+        return;
+    }
+    let mut names: Vec<_> = own.stragglers.iter().collect();
+    names.sort_by_key(|(_, s)| std::cmp::Reverse(s.cancelled));
+    let told: Vec<String> =
+        names.iter().take(NAMES).map(|(n, s)| format!("{n} ({})", count(s.cancelled, "time"))).collect();
+    let lines: Vec<u64> = names.iter().take(NAMES).map(|(_, s)| s.wait.line).collect();
+    let evidence = format!(
+        "{} given up beside {} quanta; waited for: {}",
+        count(own.stops_cancelled, "stop"),
+        d.run.quanta,
+        told.join(", ")
+    );
+    let advice = "this thread does not come by pause points: call poll() in its loops, safepoint() where it holds no Gc, and \
+                  wrap system calls and waiting in blocking(..)";
+    d.find("O1", Severity::Risk, "a mutator does not poll", evidence, &lines, advice.into());
+}
+
+/// O2.
+fn preempted(d: &mut Desk<'_>) {
+    let own = &d.run.own;
+    let lost = own.cpu_wall_ns.saturating_sub(own.cpu_ns);
+    if own.cpu_quanta < MANY_QUANTA
+        || lost.saturating_mul(100) < own.cpu_wall_ns.saturating_mul(PREEMPTED_PERCENT)
+    {
+        return;
+    }
+    let share = (u128::from(lost) * 1_000_000 / u128::from(own.cpu_wall_ns.max(1))) as u64;
+    let evidence = format!(
+        "{} of the wall time of {} quanta was not the collector's; most at line {} ({} for each quantum); latest wake-up {}",
+        percent(share),
+        own.cpu_quanta,
+        own.preempted.line,
+        ms(own.preempted.value),
+        ms(own.wakeup_peak.value)
+    );
+    let advice = format!(
+        "the collector's thread is preempted: give it {} (needs rtprio) and a processor of its own ({}); `metronome check` \
+         shows what this host takes",
+        d.flag(Knob::Priority),
+        d.flag(Knob::Threads)
+    );
+    let lines = [own.preempted.line, own.wakeup_peak.line];
+    d.find("O2", Severity::Risk, "the collector's thread is preempted", evidence, &lines, advice);
+}
+
+/// O3.
+fn roots(d: &mut Desk<'_>) {
+    if !d.own() {
+        return;
+    }
+    let run = d.run;
+    // By the longest step of each heartbeat: the phase does not tell, as marking begins while handles are taken.
+    let named = ["roots", "globals", "pass"].iter().filter_map(|s| run.own.steps.get(*s));
+    let (sum, all): (u128, u128) = (named.map(|s| s.sum).sum(), run.quantum.stat.sum);
+    if run.quanta < MANY_QUANTA || sum * 100 < all * ROOTS_PERCENT {
+        return;
+    }
+    let evidence = format!(
+        "{} of the collector's time went to quanta whose longest step was one over handles (roots, globals)",
+        percent((sum * 1_000_000 / all.max(1)) as u64)
+    );
+    let advice = "handle tables are deep: keep data in objects (slots, arrays) instead of one Root or Global each, and drop \
+                  handles that are no longer needed";
+    d.find("O3", Severity::Risk, "deep handle tables", evidence, &[], advice.into());
+}

@@ -1,0 +1,214 @@
+//! The contract of a run: what the program does and what the collector can do, as the log shows it, and what follows
+//! for heap, utilization, quantum and window. The arithmetic is the scheduler's.
+
+use crate::figures::{CycleRow, RunFigures, Writer};
+use metronome_scheduler::contract::{Contract, ContractError, heap_for_utilization, utilization_for_heap};
+
+/// The target where the log does not tell: the default of IBM's and OpenJ9's collectors, and ours.
+pub(crate) const DEFAULT_TARGET_PPM: u32 = 700_000;
+/// Whole cycles that a measurement needs.
+const CYCLES: usize = 3;
+/// Allowance for fragmentation where the log does not tell: this project's default.
+const FRAGMENTATION_PPM: u32 = 120_000;
+/// Utilizations of the curve, in percent.
+const CURVE: std::ops::RangeInclusive<u32> = 5..=95;
+
+/// What was measured, and what follows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContractReport {
+    /// Live data *m* (the most), allocation rate *a* in mutator time (the highest of a cycle), trace rate *R*, sweep rate
+    /// *S*, fragmentation *f*.
+    pub measured: Contract,
+    /// Cycles measured.
+    pub cycles: u64,
+    /// The log does not tell mark from sweep time: *R* holds both, and *S* is as good as infinite.
+    pub phases_unknown: bool,
+    /// *m* and *a* come from free memory, so *m* includes garbage that a cycle could not find.
+    pub from_free_memory: bool,
+    /// The run's heap.
+    pub heap_bytes: Option<u64>,
+    /// The run's target.
+    pub target_ppm: u32,
+    /// Smallest heap that keeps the target; `None` if no heap does.
+    pub heap_for_target: Option<u64>,
+    /// The highest utilization that the run's heap can keep; `None` if it is below what is live, or not known.
+    pub utilization_for_heap: Option<u32>,
+    /// Utilization in ppm and the smallest heap for it, from 5 to 95 %; `None` where none is large enough.
+    pub curve: Vec<(u32, Option<u64>)>,
+    /// Utilization of windows for other quanta at the run's target.
+    pub what_if: Vec<WhatIf>,
+}
+
+/// What another quantum and window would give, if quanta are spread evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WhatIf {
+    /// Length of a quantum: the longest pause as planned.
+    pub quantum_ns: u64,
+    /// Length of the window.
+    pub window_ns: u64,
+    /// The least utilization of any such window, in ppm.
+    pub mmu_ppm: u32,
+}
+
+/// The least utilization of a window if quanta of `quantum_ns` alternate with as much mutator time as keeps the target:
+/// `(q_m ⌊w/(q_m+q)⌋ + x) / w`, where `x` is what the last piece of the window leaves beyond one quantum (Bacon, Cheng,
+/// Rajan, POPL 2003).
+pub fn even_mmu_ppm(quantum_ns: u64, window_ns: u64, target_ppm: u32) -> u32 {
+    let left = 1_000_000_u128.saturating_sub(u128::from(target_ppm));
+    if window_ns == 0 || quantum_ns == 0 || left == 0 {
+        return target_ppm.min(1_000_000);
+    }
+    let (q, w) = (u128::from(quantum_ns), u128::from(window_ns));
+    let mutator = q * u128::from(target_ppm) / left;
+    let period = mutator + q;
+    let whole = w / period;
+    let rest = (w - whole * period).saturating_sub(q);
+    u32::try_from((mutator * whole + rest) * 1_000_000 / w).unwrap_or(1_000_000)
+}
+
+/// What one cycle tells.
+struct Measured {
+    live: u64,
+    /// Bytes per second of mutator time.
+    rate: u64,
+}
+
+/// Measures a run's contract.
+///
+/// # Errors
+/// What is missing, in words.
+pub fn measure(run: &RunFigures) -> Result<ContractReport, String> {
+    let own = run.writer == Some(Writer::MetronomeGc);
+    let rows: Vec<&CycleRow> = run.cycle_rows.rows.iter().filter(|r| !r.synchronous).collect();
+    let measured: Vec<Measured> = rows.iter().filter_map(|r| one(r, run, own)).collect();
+    if measured.len() < CYCLES {
+        return Err(format!(
+            "{} of the {CYCLES} whole cycles that are needed tell live data, allocation and collector time",
+            measured.len()
+        ));
+    }
+    let live_bytes = measured.iter().map(|m| m.live).max().unwrap_or(0);
+    let sum = |f: fn(&CycleRow) -> u64| rows.iter().map(|r| u128::from(f(r))).sum::<u128>();
+    let phases_unknown = sum(|r| r.mark_ns) == 0;
+    let mark_ns = if phases_unknown {
+        sum(|r| r.collector_ns)
+    } else {
+        sum(|r| r.collector_ns - r.sweep_ns.min(r.collector_ns))
+    };
+    let sweep_ns = sum(|r| r.sweep_ns);
+    let lives: u128 = measured.iter().map(|m| u128::from(m.live)).sum();
+    let per_second = |bytes: u128, ns: u128| {
+        bytes
+            .saturating_mul(1_000_000_000)
+            .checked_div(ns)
+            .map_or(u64::MAX, |r| u64::try_from(r).unwrap_or(u64::MAX))
+    };
+    // Rows that tell no live data took collector time, too.
+    let trace_rate = per_second(lives * rows.len() as u128 / measured.len() as u128, mark_ns);
+    let heap = run.heap_bytes;
+    let sweep_rate = match heap {
+        Some(h) if sweep_ns > 0 => per_second(u128::from(h) * rows.len() as u128, sweep_ns),
+        _ => u64::MAX,
+    };
+    let fragmentation_ppm = fragmentation(run);
+    let contract = Contract {
+        live_bytes,
+        allocation_rate: measured.iter().map(|m| m.rate).max().unwrap_or(0),
+        trace_rate,
+        sweep_rate,
+        fragmentation_ppm,
+    };
+    let config = run.config.as_deref();
+    let target_ppm = config.and_then(|c| c.target_ppm).unwrap_or(DEFAULT_TARGET_PPM);
+    let at = |ppm: u32| match heap_for_utilization(&contract, ppm) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(ContractError::NoHeapSuffices | ContractError::TooLarge) => Ok(None),
+        Err(e) => Err(format!("the measured rates give no contract: {e}")),
+    };
+    let curve = CURVE.map(|p| Ok((p * 10_000, at(p * 10_000)?))).collect::<Result<_, String>>()?;
+    Ok(ContractReport {
+        measured: contract,
+        cycles: measured.len() as u64,
+        phases_unknown,
+        from_free_memory: !own,
+        heap_bytes: heap,
+        target_ppm,
+        heap_for_target: at(target_ppm.min(999_999))?,
+        utilization_for_heap: heap.and_then(|h| utilization_for_heap(&contract, h).ok()),
+        curve,
+        what_if: what_if(run, target_ppm),
+    })
+}
+
+fn one(row: &CycleRow, run: &RunFigures, own: bool) -> Option<Measured> {
+    let live = match row.live_bytes {
+        Some(live) => live,
+        None if own => return None,
+        None => run.heap_bytes?.checked_sub(row.free_end_bytes?)?,
+    };
+    let wall = row.end_ns.checked_sub(row.start_ns?)?;
+    if row.collector_ns == 0 {
+        return None;
+    }
+    // Free memory tells allocation while marking only: that part of the cycle's wall time, by collector time.
+    let wall = match own {
+        true => wall,
+        false => {
+            let part = u128::from(wall) * u128::from(row.mark_ns) / u128::from(row.collector_ns);
+            u64::try_from(part).ok()?
+        }
+    };
+    let collector = if own { row.collector_ns } else { row.mark_ns };
+    // Printed times have a millisecond's grain; shorter mutator times say nothing.
+    let mutator = wall.checked_sub(collector).filter(|ns| *ns >= 1_000_000)?;
+    let rate = u128::from(row.allocated_bytes?) * 1_000_000_000 / u128::from(mutator);
+    Some(Measured { live, rate: u64::try_from(rate).ok()? })
+}
+
+fn fragmentation(run: &RunFigures) -> u32 {
+    let config = run.config.as_deref();
+    let told = config.and_then(|c| c.vmargs.iter().find(|(name, _)| name == "--fragmentation"));
+    let percent = told.and_then(|(_, value)| value.as_deref()?.parse::<u32>().ok());
+    percent.filter(|p| *p <= 100).map_or(FRAGMENTATION_PPM, |p| p * 10_000)
+}
+
+/// Half, same and double quantum, in half, same and double windows.
+fn what_if(run: &RunFigures, target_ppm: u32) -> Vec<WhatIf> {
+    let config = run.config.as_deref();
+    let own = run.writer == Some(Writer::MetronomeGc);
+    let (quantum, window) = if own { (500_000, 10_000_000) } else { (3_000_000, 60_000_000) };
+    let quantum = config.and_then(|c| c.beat_ns).unwrap_or(quantum);
+    let window = config.and_then(|c| c.window_ns).unwrap_or(window);
+    let sizes = |ns: u64| [ns / 2, ns, ns.saturating_mul(2)];
+    let pairs = sizes(quantum).into_iter().flat_map(|q| sizes(window).map(|w| (q, w)));
+    let pairs = pairs.filter(|(q, w)| *q > 0 && *w > 0);
+    pairs
+        .map(|(quantum_ns, window_ns)| WhatIf {
+            quantum_ns,
+            window_ns,
+            mmu_ppm: even_mmu_ppm(quantum_ns, window_ns, target_ppm),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn even_quanta_against_a_search_over_all_windows() {
+        for (quantum, window, target) in
+            [(3_u64, 60_u64, 700_000_u32), (5, 10, 500_000), (2, 7, 500_000), (4, 3, 200_000)]
+        {
+            // Units of 20, so that rounding the mutator's part matters little and the search is short.
+            let (q, w) = (quantum * 20, window * 20);
+            let mutator = q * u64::from(target) / u64::from(1_000_000 - target);
+            let period = mutator + q;
+            let used = |from: u64| (from..from + w).filter(|t| t % period < q).count() as u64;
+            let worst = (0..period).map(used).max().unwrap();
+            let expected = (w - worst) * 1_000_000 / w;
+            let got = u64::from(even_mmu_ppm(q, w, target));
+            assert!(got.abs_diff(expected) <= 20_000, "{quantum} {window} {target}: {got} {expected}");
+        }
+    }
+}

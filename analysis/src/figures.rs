@@ -1,0 +1,477 @@
+//! The figures of logs and of their runs. Plain data: whoever shows them needs nothing else.
+//!
+//! Times are nanoseconds, places on the time axis (`…at_ns`) count from the run's first printed time, sizes are bytes,
+//! shares parts per million. Every list is bounded; what did not fit is counted beside it, and the exact figures
+//! (counts, sums, extremes) include it.
+
+use crate::series::Series;
+use crate::stat::{Distribution, Peak, Stat, Trend};
+use metronome_verbosegc::LogTime;
+use metronome_verbosegc::model::{Generation, Initialized, Mmu, QuantumPhase, Resize, Summary, Thread};
+use metronome_verbosegc::reader::{Diagnostic, OtherPolicy};
+use std::collections::BTreeMap;
+
+/// Who wrote a run's log: decides which flags an advice may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Writer {
+    /// IBM's WebSphere Real Time and others of the first generation (`<gc type="...">`).
+    Ibm2007,
+    /// J9 2.6 and later, OpenJ9, Semeru (`<gc-op type="...">`).
+    OpenJ9,
+    /// This project, in either form.
+    MetronomeGc,
+}
+
+impl Writer {
+    /// The word in JSON: `2007`, `openj9`, `metronome-gc`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ibm2007 => "2007",
+            Self::OpenJ9 => "openj9",
+            Self::MetronomeGc => "metronome-gc",
+        }
+    }
+
+    /// Words for people.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Ibm2007 => "Metronome of the 2007 generation (IBM WebSphere Real Time)",
+            Self::OpenJ9 => "Metronome of OpenJ9 or a recent IBM SDK",
+            Self::MetronomeGc => "metronome-gc",
+        }
+    }
+}
+
+/// A list that keeps the first so many of its entries and counts the rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept<T> {
+    /// The entries kept, in the log's order.
+    pub rows: Vec<T>,
+    /// Entries beyond them.
+    pub omitted: u64,
+}
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), omitted: 0 }
+    }
+}
+
+impl<T> Kept<T> {
+    pub(crate) fn push(&mut self, row: T, most: usize) {
+        if self.rows.len() < most {
+            self.rows.push(row);
+        } else {
+            self.omitted += 1;
+        }
+    }
+
+    /// How many there were.
+    pub fn total(&self) -> u64 {
+        self.rows.len() as u64 + self.omitted
+    }
+}
+
+/// The figures of a log.
+#[derive(Clone, Debug, Default)]
+pub struct Analysis {
+    /// The writer of all runs; `None` if there are no runs, they differ, or none could be told.
+    pub writer: Option<Writer>,
+    /// There is a run, and every one has its end tag.
+    pub complete: bool,
+    /// What is not as it should be, the first ten thousand.
+    pub diagnostics: Kept<Diagnostic>,
+    /// The runs, the first thousand.
+    pub runs: Kept<RunFigures>,
+    /// The policies of other collectors' runs (also those of runs beyond the first thousand), the first hundred.
+    pub refused: Kept<OtherPolicy>,
+    /// Events of all runs.
+    pub events: u64,
+}
+
+impl Analysis {
+    /// True if runs were found and all of them are other collectors'.
+    pub fn is_all_refused(&self) -> bool {
+        self.events == 0 && self.refused.total() > 0 && self.refused.total() == self.runs.total()
+    }
+}
+
+/// The figures of one run.
+#[derive(Clone, Debug, Default)]
+pub struct RunFigures {
+    /// Line where it begins, from 1.
+    pub line: u64,
+    /// Who wrote it; `None` for a fragment that does not tell.
+    pub writer: Option<Writer>,
+    /// Form of the log; `None` for a fragment that does not tell.
+    pub generation: Option<Generation>,
+    /// Version in the root element.
+    pub version: Option<String>,
+    /// It has no root element.
+    pub fragment: bool,
+    /// It has its end tag.
+    pub complete: bool,
+    /// Set if it is another collector's; then nothing else is.
+    pub refused: Option<OtherPolicy>,
+    /// Its configuration, as far as the log has it.
+    pub config: Option<Box<Initialized>>,
+    /// First printed time.
+    pub first_time: Option<LogTime>,
+    /// Last printed time.
+    pub last_time: Option<LogTime>,
+    /// Length of the time axis: from the first to the last event, steps back of the clock taken out.
+    pub span_ns: u64,
+    /// Events.
+    pub events: u64,
+    /// Events of which the log has only a part.
+    pub partial: u64,
+
+    /// Quanta: counted, and their lengths. The mean is weighted by the heartbeats' counts.
+    pub quantum: Distribution,
+    /// Quanta of heartbeats, also of those whose lengths are lost.
+    pub quanta: u64,
+    /// Longest quantum.
+    pub quantum_peak: Peak,
+    /// Quanta by phase; only phases that occur, `Unknown` in logs of the 2007 generation.
+    pub phases: Vec<PhaseFigures>,
+    /// Time to stop the mutators, by quantum.
+    pub stop: Distribution,
+    /// Longest time to stop, in quanta.
+    pub stop_peak: Peak,
+    /// Heartbeats.
+    pub heartbeats: Kept<HeartbeatRow>,
+    /// Collector's share of heartbeats' intervals in sum: utilization is what is left. `None` without intervals.
+    pub share: ShareFigures,
+
+    /// Cycles that ended.
+    pub cycles: u64,
+    /// Cycles whose end is not in the log.
+    pub cycles_incomplete: u64,
+    /// Cycles, the first ten thousand.
+    pub cycle_rows: Kept<CycleRow>,
+    /// Lengths of cycles, from start to end in wall time.
+    pub cycle_length: Distribution,
+    /// From a cycle's end to the next one's start.
+    pub cycle_gap: Distribution,
+    /// Most cycles between a trigger start and its end.
+    pub cycles_per_trigger: Peak,
+    /// Triggers that have an end: their lengths in the log's order.
+    pub triggers_ns: Kept<u64>,
+    /// The last trigger has no end.
+    pub trigger_open: bool,
+    /// The last cycle has no end.
+    pub cycle_open: bool,
+
+    /// Synchronous collections.
+    pub synchronous: Kept<SyncRow>,
+    /// Their lengths, by reason in the log's words; the first 64 reasons, others as "other".
+    pub synchronous_by_reason: BTreeMap<String, Stat>,
+    /// Most collections for want of memory one right after the other.
+    pub synchronous_in_a_row: Peak,
+
+    /// Free heap in heartbeats; in a log without heartbeats before and after synchronous collections.
+    pub free: Option<Range>,
+    /// Where the heap had least free.
+    pub free_low: Option<Low>,
+    /// Free heap at the end of cycles.
+    pub free_after_cycle: Stat,
+    /// Used heap after cycles over time in seconds, for finding leaks (live bytes where the log tells them).
+    pub used_after_cycle: Trend,
+    /// Free immortal memory.
+    pub immortal_free: Option<Range>,
+    /// Size of the heap: the largest the log tells.
+    pub heap_bytes: Option<u64>,
+    /// Changes of its size.
+    pub resizes: Kept<(u64, Resize)>,
+    /// Priority of the collector's thread.
+    pub priority: Option<Range>,
+
+    /// References, finalizers, classes, overflows.
+    pub work: WorkFigures,
+    /// Trouble: clock, overflow, loss.
+    pub trouble: Trouble,
+    /// What only this project's logs tell.
+    pub own: OwnFigures,
+
+    /// What is worth a mark on a time axis, the first ten thousand.
+    pub marks: Kept<Mark>,
+    /// Utilization, free heap, longest quanta and stops over time.
+    pub series: Series,
+    /// Longest quantum of each heartbeat over time in seconds: whether quanta grow with age.
+    pub quantum_growth: Trend,
+}
+
+/// Least and most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Least.
+    pub min: u64,
+    /// Most.
+    pub max: u64,
+}
+
+impl Range {
+    pub(crate) fn add(slot: &mut Option<Self>, min: u64, max: u64) {
+        let r = slot.get_or_insert(Self { min, max });
+        *r = Self { min: r.min.min(min), max: r.max.max(max) };
+    }
+}
+
+/// A minimum and where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Low {
+    /// The least.
+    pub value: u64,
+    /// Line of its event, from 1.
+    pub line: u64,
+    /// Place on the time axis.
+    pub at_ns: u64,
+}
+
+/// Quanta of one phase.
+#[derive(Clone, Debug)]
+pub struct PhaseFigures {
+    /// The phase.
+    pub phase: QuantumPhase,
+    /// Lengths of the quanta.
+    pub quantum: Distribution,
+    /// The longest one.
+    pub peak: Peak,
+    /// The longest one was the first of its heartbeat, as often as the log tells.
+    pub longest_is_first: u64,
+}
+
+/// Collector's share of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShareFigures {
+    /// Heartbeats with a known interval.
+    pub heartbeats: u64,
+    /// Collector time in them (count times mean).
+    pub collector_ns: u64,
+    /// Their intervals.
+    pub interval_ns: u64,
+    /// The highest share of one heartbeat, in parts per million, whose interval spans ten windows (or 0.2 s) at least.
+    pub peak_ppm: Peak,
+    /// The lowest share of such a heartbeat.
+    pub low_ppm: Option<Low>,
+    /// Such heartbeats.
+    pub long_heartbeats: u64,
+    /// Among them those above what the target leaves, by more than three points.
+    pub above_target: u64,
+    /// Among them, of cycles in which free memory fell, those below half of what the target leaves.
+    pub starved: u64,
+    /// Line of the first starved one; 0 if there is none.
+    pub starved_line: u64,
+}
+
+impl ShareFigures {
+    /// The share over all heartbeats, in parts per million.
+    pub fn ppm(&self) -> Option<u32> {
+        let share = (u128::from(self.collector_ns) * 1_000_000).checked_div(u128::from(self.interval_ns))?;
+        u32::try_from(share).ok()
+    }
+}
+
+/// One heartbeat.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeartbeatRow {
+    /// Line in the log.
+    pub line: u64,
+    /// Place on the time axis: the end of its last quantum.
+    pub at_ns: u64,
+    /// Quanta.
+    pub quanta: Option<u64>,
+    /// Their phase; `None` in the 2007 generation or if it is lost.
+    pub phase: Option<QuantumPhase>,
+    /// Their mean length.
+    pub mean_ns: Option<u64>,
+    /// The longest one.
+    pub max_ns: Option<u64>,
+    /// Longest time to stop.
+    pub stop_max_ns: Option<u64>,
+    /// Least free heap.
+    pub free_min_bytes: Option<u64>,
+    /// Collector's share of its interval, in parts per million; `None` without an interval.
+    pub share_ppm: Option<u32>,
+}
+
+/// One cycle that ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CycleRow {
+    /// Line of its end.
+    pub line: u64,
+    /// Start on the time axis; `None` if the log lost it.
+    pub start_ns: Option<u64>,
+    /// End on the time axis.
+    pub end_ns: u64,
+    /// Quanta.
+    pub quanta: u64,
+    /// Collector time.
+    pub collector_ns: u64,
+    /// Of it, marking (quanta of the phase `mark`).
+    pub mark_ns: u64,
+    /// Of it, sweeping.
+    pub sweep_ns: u64,
+    /// Longest quantum.
+    pub quantum_max_ns: u64,
+    /// Least free heap during it.
+    pub free_min_bytes: Option<u64>,
+    /// Free heap at its start.
+    pub free_start_bytes: Option<u64>,
+    /// Free heap at its end: told, or the most in its last heartbeat.
+    pub free_end_bytes: Option<u64>,
+    /// Bytes allocated during it: told, or by how much free memory fell while it marked.
+    pub allocated_bytes: Option<u64>,
+    /// Bytes found live; this project's logs only.
+    pub live_bytes: Option<u64>,
+    /// Why it began; this project's logs only.
+    pub reason: Option<String>,
+    /// A synchronous collection ended or interrupted it.
+    pub synchronous: bool,
+}
+
+/// One synchronous collection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SyncRow {
+    /// Line in the log.
+    pub line: u64,
+    /// Place of its start on the time axis.
+    pub at_ns: u64,
+    /// Printed time of its start.
+    pub time: Option<LogTime>,
+    /// Why, in the log's words.
+    pub reason: String,
+    /// How long the mutators stood still; `None` if that is lost.
+    pub ns: Option<u64>,
+    /// The request that failed.
+    pub requested_bytes: Option<u64>,
+    /// Free heap before.
+    pub free_before_bytes: Option<u64>,
+    /// Free heap after.
+    pub free_after_bytes: Option<u64>,
+}
+
+/// References, finalizers, classes, overflows, in sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkFigures {
+    /// Objects handed to finalization.
+    pub finalizer_enqueued: u64,
+    /// The most that one heartbeat or collection handed over.
+    pub finalizer_peak: Peak,
+    /// Most objects waiting for their finalizer; this project's logs only.
+    pub finalizer_backlog: Peak,
+    /// Finalizers run; this project's logs only.
+    pub finalizers_run: u64,
+    /// Soft references cleared, where the log can be believed.
+    pub soft_cleared: u64,
+    /// Weak references cleared.
+    pub weak_cleared: u64,
+    /// Phantom references cleared.
+    pub phantom_cleared: u64,
+    /// Long weak references and ephemerons cleared; this project's logs only.
+    pub other_cleared: u64,
+    /// Classes unloaded.
+    pub classes_unloaded: u64,
+    /// Heartbeats and collections that unloaded classes.
+    pub class_unloads: u64,
+    /// Line of the first of them; 0 if there is none.
+    pub class_unload_line: u64,
+    /// Heartbeats and collections in which the mark queue overflowed.
+    pub overflows: u64,
+    /// Line of the first of them; 0 if there is none.
+    pub overflow_line: u64,
+    /// Longest sweep that an allocation had to do itself.
+    pub allocator_sweep: Peak,
+}
+
+/// What makes the rest of a log less believable, or went wrong in the collector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// Events in which the clock went wrong.
+    pub clock_errors: u64,
+    /// Line of the first of them; 0 if there is none.
+    pub clock_line: u64,
+    /// Allocations that failed for good, as events.
+    pub out_of_memory: u64,
+    /// Line of the first of them; 0 if there is none.
+    pub out_of_memory_line: u64,
+    /// Overflows of the utilization tracker.
+    pub tracker_overflows: u64,
+    /// Event records that the collector lost.
+    pub lost_records: u64,
+    /// Elements that the log's output lost.
+    pub output_lost: u64,
+}
+
+/// What only this project's logs tell.
+#[derive(Clone, Debug, Default)]
+pub struct OwnFigures {
+    /// Stops given up, by the mutator that was waited for: how often, and the longest wait. The first 64 names, the
+    /// others as "other".
+    pub stragglers: BTreeMap<String, Straggler>,
+    /// Stops given up.
+    pub stops_cancelled: u64,
+    /// Departures from the target by reason; the first 64 reasons, the others as "other".
+    pub departures: BTreeMap<String, u64>,
+    /// The lowest utilization that a departure was left with, in parts per million, and its line.
+    pub departure_low: Option<Low>,
+    /// The largest heap that a departure named as enough.
+    pub enough_heap: Peak,
+    /// Utilization over sliding windows, as the run measured it.
+    pub mmu: Vec<Mmu>,
+    /// The run's own totals, the last ones.
+    pub summary: Option<Summary>,
+    /// Real-time and no-heap threads with their lines.
+    pub threads: Kept<(u64, Thread)>,
+    /// Quanta whose CPU time was measured.
+    pub cpu_quanta: u64,
+    /// CPU time of those.
+    pub cpu_ns: u64,
+    /// Wall time of those; the excess was taken by the system.
+    pub cpu_wall_ns: u64,
+    /// The heartbeat that lost most wall time to the system, per quantum.
+    pub preempted: Peak,
+    /// Quanta longer than planned.
+    pub over_plan: u64,
+    /// The most by which one was.
+    pub over_plan_peak: Peak,
+    /// Longest time from the beat to the running collector.
+    pub wakeup_peak: Peak,
+    /// Longest step.
+    pub step_peak: Peak,
+    /// Its name.
+    pub step_name: String,
+    /// Collector time of quanta by the longest step's name of their heartbeat.
+    pub steps: BTreeMap<String, Stat>,
+    /// Bytes live after cycles.
+    pub live: Stat,
+    /// Bytes allocated during cycles.
+    pub allocated: Stat,
+    /// Why cycles began; the first 64 reasons, the others as "other".
+    pub cycle_reasons: BTreeMap<String, u64>,
+    /// Allocations that failed, as the log's notes tell.
+    pub notes: Kept<(u64, String)>,
+}
+
+/// A mutator that was waited for in vain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Straggler {
+    /// Stops given up for it.
+    pub cancelled: u64,
+    /// The longest wait, and where.
+    pub wait: Peak,
+}
+
+/// A mark on the time axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Line in the log.
+    pub line: u64,
+    /// Place on the time axis.
+    pub at_ns: u64,
+    /// What it is: `synchronous`, `trigger-start`, `trigger-end`, `stop-cancelled`, `departure`, `resize`, `thread`,
+    /// `out-of-memory`, `tracker-overflow`, `clock`, `lost`, `note`, `warning`.
+    pub kind: &'static str,
+    /// A sentence for people.
+    pub text: String,
+}

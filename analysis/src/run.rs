@@ -1,0 +1,361 @@
+//! The figures of one run, event by event.
+
+mod beat;
+mod edges;
+mod own;
+
+use crate::axis::Axis;
+use crate::figures::{CycleRow, Low, Mark, PhaseFigures, Range, RunFigures, SyncRow, Trouble, Writer};
+use crate::series::Amount;
+use crate::stat::{Peak, Sketch, Stat};
+use metronome_verbosegc::model::{
+    Event, Generation, LoggedEvent, QuantumPhase, Section, SyncGc, SyncReason, Work,
+};
+use metronome_verbosegc::reader::{OtherPolicy, RunStart};
+use std::collections::BTreeMap;
+
+/// Heartbeats kept.
+pub(crate) const MAX_HEARTBEATS: usize = 200_000;
+/// Rows kept of the other lists.
+pub(crate) const MAX_ROWS: usize = 10_000;
+/// Names kept of stragglers, reasons and the like; the rest is summed as "other".
+const MAX_NAMES: usize = 64;
+/// Collections for want of memory that are further apart do not follow one another.
+const IN_A_ROW_NS: u64 = 1_500_000_000;
+/// How this project names itself in the root element.
+const OWN_VERSION: &str = "metronome-gc";
+
+/// Where an event stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    pub(crate) line: u64,
+    pub(crate) at_ns: u64,
+    /// The clock went wrong here: intervals and lengths are not to be taken.
+    pub(crate) clock_error: bool,
+}
+
+/// Quanta of one phase, growing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PhaseSketch {
+    pub(crate) quantum: Sketch,
+    pub(crate) peak: Peak,
+    pub(crate) longest_is_first: u64,
+}
+
+/// A cycle that has not ended.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OpenCycle {
+    pub(crate) row: CycleRow,
+    /// Free memory when marking began, and how far it fell since.
+    pub(crate) mark_free: Option<(u64, u64)>,
+    pub(crate) last_free_max: Option<u64>,
+}
+
+/// Builds [`RunFigures`].
+#[derive(Clone, Debug)]
+pub(crate) struct RunBuilder {
+    pub(crate) f: Box<RunFigures>,
+    pub(crate) axis: Axis,
+    /// Rows that all lists may take together.
+    room: usize,
+    pub(crate) quantum: Sketch,
+    pub(crate) stop: Sketch,
+    pub(crate) phases: [PhaseSketch; QuantumPhase::ALL.len()],
+    pub(crate) cycle_length: Sketch,
+    pub(crate) cycle_gap: Sketch,
+    pub(crate) cycle: Option<OpenCycle>,
+    /// A cycle that is open by its start line.
+    pub(crate) last_cycle_end_ns: Option<u64>,
+    pub(crate) trigger_start_ns: Option<u64>,
+    pub(crate) trigger_end_ns: u64,
+    sync_start_ns: Option<u64>,
+    pub(crate) cycles_in_trigger: u64,
+    /// Where heartbeat intervals of the 2007 form count from.
+    pub(crate) mark_ns: Option<u64>,
+    /// Collections for want of memory one after the other, and the end of the last.
+    pub(crate) in_a_row: u64,
+    sync_end_ns: Option<u64>,
+    sync_free: Option<(u64, u64)>,
+    pub(crate) own: bool,
+    /// The last two live sizes that were told belong to the same cycle as its end.
+    pub(crate) ended_cycle: Option<usize>,
+}
+
+impl RunBuilder {
+    pub(crate) fn new(start: &RunStart, room: usize) -> Self {
+        let own = start.version.as_deref().is_some_and(|v| v.starts_with(OWN_VERSION));
+        let f = RunFigures {
+            line: start.line,
+            generation: start.generation,
+            version: start.version.clone(),
+            fragment: start.fragment,
+            ..RunFigures::default()
+        };
+        Self {
+            f: Box::new(f),
+            axis: Axis::default(),
+            room,
+            quantum: Sketch::default(),
+            stop: Sketch::default(),
+            phases: Default::default(),
+            cycle_length: Sketch::default(),
+            cycle_gap: Sketch::default(),
+            cycle: None,
+            last_cycle_end_ns: None,
+            trigger_start_ns: None,
+            trigger_end_ns: 0,
+            sync_start_ns: None,
+            cycles_in_trigger: 0,
+            mark_ns: None,
+            in_a_row: 0,
+            sync_end_ns: None,
+            sync_free: None,
+            own,
+            ended_cycle: None,
+        }
+    }
+
+    /// The generation became known.
+    pub(crate) fn learn(&mut self, generation: Option<Generation>) {
+        self.f.generation = self.f.generation.or(generation);
+    }
+
+    pub(crate) fn refuse(&mut self, policy: &OtherPolicy) {
+        self.f.refused.get_or_insert_with(|| policy.clone());
+    }
+
+    /// How many rows a list may have that may have `most` if there is room.
+    pub(crate) fn most(&self, most: usize) -> usize {
+        let f = &self.f;
+        let used = f.heartbeats.rows.len() + f.cycle_rows.rows.len() + f.marks.rows.len();
+        if used < self.room { most } else { 0 }
+    }
+
+    pub(crate) fn mark(&mut self, spot: Spot, kind: &'static str, text: impl FnOnce() -> String) {
+        if self.f.marks.rows.len() < self.most(MAX_ROWS) {
+            self.f.marks.rows.push(Mark { line: spot.line, at_ns: spot.at_ns, kind, text: text() });
+        } else {
+            self.f.marks.omitted += 1;
+        }
+    }
+
+    /// Takes one event.
+    pub(crate) fn event(&mut self, e: &LoggedEvent) {
+        self.f.events += 1;
+        self.f.partial += u64::from(e.partial);
+        let refined = self.refined(e);
+        let at_ns = self.axis.advance(e.timestamp, refined);
+        let spot = Spot { line: e.line, at_ns, clock_error: e.clock_error };
+        if e.clock_error {
+            self.clock(spot);
+        }
+        match &e.event {
+            Event::Initialized(i) => {
+                self.own |= i.attributes.iter().any(|a| a.section == Section::Own);
+                if let Some(bytes) = i.heap_max_bytes.or(i.heap_initial_bytes) {
+                    self.f.heap_bytes = Some(self.f.heap_bytes.unwrap_or(0).max(bytes));
+                }
+                self.f.config.get_or_insert_with(|| i.clone());
+            }
+            Event::TriggerStart { .. } => self.trigger_start(spot),
+            Event::TriggerEnd { interval_ns } => self.trigger_end(spot, *interval_ns),
+            Event::CycleStart(edge) => self.cycle_start(spot, edge),
+            Event::CycleEnd(edge) => self.cycle_end(spot, edge),
+            Event::HeapFixup { .. } => {}
+            Event::Heartbeat(h) => self.heartbeat(spot, h),
+            Event::SyncGc(gc) => self.sync_gc(spot, gc),
+            Event::OutOfMemory(o) => {
+                first(&mut self.f.trouble.out_of_memory, &mut self.f.trouble.out_of_memory_line, spot.line);
+                let space = o.space.clone().unwrap_or_else(|| "heap".into());
+                self.mark(spot, "out-of-memory", || format!("an allocation failed for good in {space}"));
+            }
+            Event::TrackerOverflow(_) => {
+                self.f.trouble.tracker_overflows += 1;
+                self.mark(spot, "tracker-overflow", || "more time slices than the tracker holds".into());
+            }
+            Event::NonMonotonicTime(t) => {
+                if !e.clock_error {
+                    self.clock(spot);
+                }
+                let timer = t.timer.clone().unwrap_or_else(|| "the clock".into());
+                self.mark(spot, "clock", || format!("{timer} went back"));
+            }
+            Event::Warning { details } => {
+                let clock = details.starts_with("clock error");
+                if clock && !e.clock_error {
+                    self.clock(spot);
+                }
+                self.mark(spot, if clock { "clock" } else { "warning" }, || details.clone());
+            }
+            other => self.own_event(spot, other),
+        }
+    }
+
+    /// Where intervals put an event whose time is printed in whole seconds.
+    fn refined(&self, e: &LoggedEvent) -> Option<u64> {
+        match &e.event {
+            Event::Heartbeat(h) => self.mark_ns?.checked_add(h.interval_ns?),
+            // The first ones count from `initialized`, which is where the axis begins.
+            Event::TriggerStart { interval_ns } => self.trigger_end_ns.checked_add((*interval_ns)?),
+            Event::TriggerEnd { interval_ns } => self.trigger_start_ns?.checked_add((*interval_ns)?),
+            Event::CycleStart(edge) => self.last_cycle_end_ns.unwrap_or(0).checked_add(edge.interval_ns?),
+            Event::CycleEnd(edge) => self.cycle.as_ref()?.row.start_ns?.checked_add(edge.interval_ns?),
+            Event::SyncGc(gc) => self.sync_start_ns?.checked_add(gc.interval_ns?),
+            _ => None,
+        }
+    }
+
+    fn clock(&mut self, spot: Spot) {
+        let Trouble { clock_errors, clock_line, .. } = &mut self.f.trouble;
+        first(clock_errors, clock_line, spot.line);
+    }
+
+    fn sync_gc(&mut self, spot: Spot, gc: &SyncGc) {
+        let generation = self.f.generation.unwrap_or(Generation::OpenJ9);
+        let reason = gc.reason.as_ref().map_or("unknown", |r| r.text_in(generation)).to_owned();
+        let ns = gc.duration_ns.filter(|_| !spot.clock_error);
+        // The 2007 form prints the start, the OpenJ9 form the end.
+        let (start, end) = match generation {
+            Generation::V2007 => (spot.at_ns, spot.at_ns.saturating_add(ns.unwrap_or(0))),
+            Generation::OpenJ9 => (spot.at_ns.saturating_sub(ns.unwrap_or(0)), spot.at_ns),
+        };
+        self.mark_ns = Some(end);
+        self.sync_start_ns = Some(start);
+        if let Some(ns) = ns {
+            named(&mut self.f.synchronous_by_reason, &reason).add(ns);
+            // An hour of standing still is no picture's matter: bounds the work for a forged length.
+            self.f.series.spread(start, end, ns.min(end - start), Amount::Synchronous);
+        }
+        if gc.reason == Some(SyncReason::OutOfMemory) {
+            let apart = start.saturating_sub(self.sync_end_ns.unwrap_or(start)) > IN_A_ROW_NS;
+            self.in_a_row = if apart { 1 } else { self.in_a_row + 1 };
+            self.sync_end_ns = Some(end);
+            self.f.synchronous_in_a_row.add(self.in_a_row, spot.line, spot.at_ns);
+        } else {
+            self.in_a_row = 0;
+        }
+        self.f.series.free(start, gc.free_before_bytes);
+        self.f.series.free(end, gc.free_after_bytes);
+        for bytes in [gc.free_before_bytes, gc.free_after_bytes].into_iter().flatten() {
+            let (min, max) = self.sync_free.get_or_insert((bytes, bytes));
+            (*min, *max) = ((*min).min(bytes), (*max).max(bytes));
+            self.free_low(bytes, spot);
+        }
+        for bytes in [gc.immortal_before_bytes, gc.immortal_after_bytes].into_iter().flatten() {
+            Range::add(&mut self.f.immortal_free, bytes, bytes);
+        }
+        if let Some(p) = gc.priority {
+            Range::add(&mut self.f.priority, p, p);
+        }
+        self.work(spot, &gc.work, gc.work.soft.and_then(|s| s.cleared));
+        if let Some(cycle) = &mut self.cycle {
+            cycle.row.synchronous = true;
+        }
+        let row = SyncRow {
+            line: spot.line,
+            at_ns: start,
+            time: gc.start.or(gc.end),
+            reason: reason.clone(),
+            ns,
+            requested_bytes: gc.requested_bytes,
+            free_before_bytes: gc.free_before_bytes,
+            free_after_bytes: gc.free_after_bytes,
+        };
+        let most = self.most(MAX_ROWS);
+        self.f.synchronous.push(row, most);
+        let at = Spot { at_ns: start, ..spot };
+        self.mark(at, "synchronous", || {
+            let ms = ns.map_or("of unknown length".into(), |ns| format!("of {:.3} ms", ns as f64 / 1e6));
+            format!("synchronous collection {ms}: {reason}")
+        });
+    }
+
+    pub(crate) fn work(&mut self, spot: Spot, w: &Work, soft_cleared: Option<u64>) {
+        let f = &mut self.f.work;
+        let sum = |a: &mut u64, b: Option<u64>| *a = a.saturating_add(b.unwrap_or(0));
+        sum(&mut f.finalizer_enqueued, w.finalizer_enqueued);
+        if let Some(n) = w.finalizer_enqueued {
+            f.finalizer_peak.add(n, spot.line, spot.at_ns);
+        }
+        sum(&mut f.soft_cleared, soft_cleared);
+        sum(&mut f.weak_cleared, w.weak_cleared);
+        sum(&mut f.phantom_cleared, w.phantom_cleared);
+        if let Some(c) = &w.class_unload {
+            let classes = c.classes.unwrap_or(0);
+            sum(&mut f.classes_unloaded, Some(classes));
+            if classes > 0 || c.loaders.unwrap_or(0) > 0 {
+                first(&mut f.class_unloads, &mut f.class_unload_line, spot.line);
+            }
+        }
+        if w.overflow.is_some() {
+            first(&mut f.overflows, &mut f.overflow_line, spot.line);
+        }
+        if let Some(r) = &w.references {
+            sum(&mut f.other_cleared, r.weak_long_cleared.checked_add(r.ephemerons_cleared));
+            sum(&mut f.finalizers_run, Some(r.finalizers_run));
+            f.finalizer_backlog.add(r.finalizer_backlog, spot.line, spot.at_ns);
+            self.own = true;
+        }
+    }
+
+    pub(crate) fn free_low(&mut self, bytes: u64, spot: Spot) {
+        if self.f.free_low.is_none_or(|low| bytes < low.value) {
+            self.f.free_low = Some(Low { value: bytes, line: spot.line, at_ns: spot.at_ns });
+        }
+    }
+
+    pub(crate) fn finish(mut self, complete: bool) -> RunFigures {
+        self.f.complete = complete;
+        self.f.trigger_open = self.trigger_start_ns.is_some();
+        self.f.cycle_open = self.cycle.is_some();
+        self.close_cycle_at_end();
+        let own = self.own;
+        let f = &mut self.f;
+        f.writer = match f.generation {
+            _ if f.refused.is_some() => None,
+            _ if own => Some(Writer::MetronomeGc),
+            Some(Generation::V2007) => Some(Writer::Ibm2007),
+            Some(Generation::OpenJ9) => Some(Writer::OpenJ9),
+            None => None,
+        };
+        if f.free.is_none() {
+            f.free = self.sync_free.map(|(min, max)| Range { min, max });
+        }
+        (f.first_time, f.last_time) = self.axis.bounds();
+        f.span_ns = self.axis.now_ns();
+        f.quantum = self.quantum.done();
+        f.stop = self.stop.done();
+        f.cycle_length = self.cycle_length.done();
+        f.cycle_gap = self.cycle_gap.done();
+        let phases = QuantumPhase::ALL.into_iter().zip(&self.phases);
+        f.phases = phases
+            .filter(|(_, p)| p.peak.line > 0)
+            .map(|(phase, p)| PhaseFigures {
+                phase,
+                quantum: p.quantum.done(),
+                peak: p.peak,
+                longest_is_first: p.longest_is_first,
+            })
+            .collect();
+        *self.f
+    }
+}
+
+/// Counts one, and keeps the first line.
+pub(crate) fn first(count: &mut u64, first_line: &mut u64, line: u64) {
+    if *count == 0 {
+        *first_line = line;
+    }
+    *count += 1;
+}
+
+/// The entry of a name in a table of bounded size.
+pub(crate) fn named<'a, T: Default>(table: &'a mut BTreeMap<String, T>, name: &str) -> &'a mut T {
+    let name = if table.contains_key(name) || table.len() < MAX_NAMES { name } else { "other" };
+    table.entry(name.to_owned()).or_default()
+}
+
+/// A group of durations of a heartbeat that is not forged: its mean lies between its extremes.
+pub(crate) fn group_stat(stat: &mut Stat, count: u64, mean: u64) {
+    stat.add_group(count, mean, mean, mean);
+}

@@ -1,0 +1,175 @@
+//! Heartbeats: quanta in sum.
+
+use super::{MAX_HEARTBEATS, RunBuilder, Spot, group_stat, named};
+use crate::contract::DEFAULT_TARGET_PPM;
+use crate::figures::{HeartbeatRow, Low, Range};
+use crate::series::Amount;
+use metronome_verbosegc::model::{Heartbeat, LongestAt, QuantaDetail, QuantumPhase};
+
+/// Shares of shorter intervals say little: printed times have a millisecond's grain, and a window may be full.
+const LONG_INTERVAL_NS: u64 = 200_000_000;
+/// Windows that a heartbeat must span for its share to be compared with the target.
+const LONG_WINDOWS: u64 = 10;
+/// A share above what the target leaves by this much, in parts per million, breaks it; less is rounding.
+const ABOVE_PPM: u32 = 30_000;
+
+impl RunBuilder {
+    pub(super) fn heartbeat(&mut self, spot: Spot, h: &Heartbeat) {
+        self.in_a_row = 0;
+        let count = h.quantum_count.unwrap_or(0);
+        // Of a torn heartbeat with lengths but no count there was at least one quantum.
+        let measured = h.quantum.filter(|_| !spot.clock_error);
+        let known = if h.quantum_count.is_some() { count } else { u64::from(measured.is_some()) };
+        self.f.quanta = self.f.quanta.saturating_add(known);
+        let phase = h.phase.unwrap_or_default();
+        if let Some(q) = measured {
+            let n = known;
+            self.quantum.add_group(n, q.min_ns, q.mean_ns, q.max_ns);
+            self.f.quantum_peak.add(q.max_ns, spot.line, spot.at_ns);
+            self.f.quantum_growth.add(spot.at_ns as f64 / 1e9, q.max_ns as f64);
+            let p = &mut self.phases[phase as usize];
+            p.quantum.add_group(n, q.min_ns, q.mean_ns, q.max_ns);
+            p.peak.add(q.max_ns, spot.line, spot.at_ns);
+            p.longest_is_first += u64::from(h.longest_at == Some(LongestAt::InHeartbeat(0)));
+        }
+        if let Some(stop) = h.exclusive_access.filter(|_| !spot.clock_error) {
+            self.stop.add_group(known.max(1), stop.min_ns, stop.mean_ns, stop.max_ns);
+            self.f.stop_peak.add(stop.max_ns, spot.line, spot.at_ns);
+        }
+        if let Some(free) = h.heap_free {
+            Range::add(&mut self.f.free, free.min_bytes, free.max_bytes);
+            self.free_low(free.min_bytes, spot);
+        }
+        if let Some(free) = h.immortal_free {
+            Range::add(&mut self.f.immortal_free, free.min_bytes, free.max_bytes);
+        }
+        if let (Some(min), Some(max)) = (h.priority_min, h.priority_max) {
+            Range::add(&mut self.f.priority, min, max);
+        }
+        self.work(spot, &h.work, h.soft_cleared());
+        if let Some(ns) = h.allocator_sweep.and_then(|s| s.max_ns) {
+            self.f.work.allocator_sweep.add(ns, spot.line, spot.at_ns);
+        }
+        let interval = h.interval_ns.or(h.derived_interval_ns).filter(|_| !spot.clock_error);
+        let share = h.collector_share_ppm().filter(|_| !spot.clock_error);
+        self.picture(spot, h, interval);
+        let fell = self.in_cycle(h, interval, measured.map(|q| q.mean_ns.saturating_mul(known)));
+        if let (Some(interval), Some(share)) = (interval, share) {
+            self.share(spot, h, interval, share, fell);
+        }
+        if let Some(detail) = &h.detail {
+            self.detail(spot, h, detail);
+        }
+        self.mark_ns = Some(spot.at_ns);
+        let row = HeartbeatRow {
+            line: spot.line,
+            at_ns: spot.at_ns,
+            quanta: h.quantum_count,
+            phase: h.phase,
+            mean_ns: measured.map(|q| q.mean_ns),
+            max_ns: measured.map(|q| q.max_ns),
+            stop_max_ns: h.exclusive_access.map(|s| s.max_ns),
+            free_min_bytes: h.heap_free.map(|b| b.min_bytes),
+            share_ppm: share,
+        };
+        let most = self.most(MAX_HEARTBEATS);
+        self.f.heartbeats.push(row, most);
+    }
+
+    fn picture(&mut self, spot: Spot, h: &Heartbeat, interval: Option<u64>) {
+        let s = &mut self.f.series;
+        let from = spot.at_ns.saturating_sub(interval.unwrap_or(0));
+        if interval.is_some() {
+            if let Some(ns) = h.collector_ns().filter(|_| !spot.clock_error) {
+                s.spread(from, spot.at_ns, ns, Amount::Collector);
+            }
+            s.spread(from, spot.at_ns, spot.at_ns - from, Amount::Covered);
+        }
+        let b = s.at(spot.at_ns);
+        b.quanta = b.quanta.saturating_add(h.quantum_count.unwrap_or(0));
+        if !spot.clock_error {
+            b.quantum_max_ns = b.quantum_max_ns.max(h.quantum.map_or(0, |q| q.max_ns));
+            b.stop_max_ns = b.stop_max_ns.max(h.exclusive_access.map_or(0, |q| q.max_ns));
+        }
+        if let Some(free) = h.heap_free {
+            s.free(spot.at_ns, Some(free.min_bytes));
+            s.free(spot.at_ns, Some(free.max_bytes));
+        }
+    }
+
+    /// Adds to the cycle under way; true if free memory fell in it.
+    fn in_cycle(&mut self, h: &Heartbeat, interval: Option<u64>, collector_ns: Option<u64>) -> bool {
+        let Some(cycle) = &mut self.cycle else { return false };
+        let row = &mut cycle.row;
+        row.quanta = row.quanta.saturating_add(h.quantum_count.unwrap_or(0));
+        row.quantum_max_ns = row.quantum_max_ns.max(h.quantum.map_or(0, |q| q.max_ns));
+        let ns = collector_ns.unwrap_or(0);
+        row.collector_ns = row.collector_ns.saturating_add(ns);
+        match h.phase {
+            Some(QuantumPhase::Mark) => row.mark_ns = row.mark_ns.saturating_add(ns),
+            Some(QuantumPhase::Sweep) => row.sweep_ns = row.sweep_ns.saturating_add(ns),
+            _ => {}
+        }
+        let Some(free) = h.heap_free else { return false };
+        row.free_min_bytes = Some(row.free_min_bytes.map_or(free.min_bytes, |b| b.min(free.min_bytes)));
+        cycle.last_free_max = Some(free.max_bytes);
+        let marks = matches!(h.phase, Some(QuantumPhase::Mark | QuantumPhase::Precollect));
+        if marks {
+            let start = row.free_start_bytes.unwrap_or(free.max_bytes).max(free.max_bytes);
+            let (highest, lowest) = cycle.mark_free.get_or_insert((start, free.min_bytes));
+            *highest = (*highest).max(free.max_bytes);
+            let before = *lowest;
+            *lowest = before.min(free.min_bytes);
+            if let (Some(interval), false) = (interval, self.own) {
+                let fell = free.max_bytes.saturating_sub(free.min_bytes);
+                let end = self.axis.now_ns();
+                self.f.series.spread(end.saturating_sub(interval), end, fell, Amount::Allocated);
+            }
+        }
+        free.min_bytes < free.max_bytes
+    }
+
+    fn share(&mut self, spot: Spot, h: &Heartbeat, interval: u64, share: u32, fell: bool) {
+        let config = self.f.config.as_deref();
+        let target = config.and_then(|c| c.target_ppm).unwrap_or(DEFAULT_TARGET_PPM);
+        let window = config.and_then(|c| c.window_ns).unwrap_or(0);
+        let s = &mut self.f.share;
+        s.heartbeats += 1;
+        s.collector_ns = s.collector_ns.saturating_add(h.collector_ns().unwrap_or(0));
+        s.interval_ns = s.interval_ns.saturating_add(interval);
+        if interval < LONG_INTERVAL_NS.max(window.saturating_mul(LONG_WINDOWS)) {
+            return;
+        }
+        s.long_heartbeats += 1;
+        s.peak_ppm.add(u64::from(share), spot.line, spot.at_ns);
+        if s.low_ppm.is_none_or(|low| u64::from(share) < low.value) {
+            s.low_ppm = Some(Low { value: u64::from(share), line: spot.line, at_ns: spot.at_ns });
+        }
+        let left = 1_000_000_u32.saturating_sub(target);
+        s.above_target += u64::from(share > left.saturating_add(ABOVE_PPM));
+        if fell && share < left / 2 {
+            super::first(&mut s.starved, &mut s.starved_line, spot.line);
+        }
+    }
+
+    fn detail(&mut self, spot: Spot, h: &Heartbeat, d: &QuantaDetail) {
+        self.own = true;
+        let o = &mut self.f.own;
+        let (line, at) = (spot.line, spot.at_ns);
+        o.cpu_quanta = o.cpu_quanta.saturating_add(d.cpu_quanta);
+        o.cpu_ns = o.cpu_ns.saturating_add(d.cpu_ns);
+        o.cpu_wall_ns = o.cpu_wall_ns.saturating_add(d.cpu_wall_ns);
+        if let Some(lost) = d.cpu_wall_ns.saturating_sub(d.cpu_ns).checked_div(d.cpu_quanta) {
+            o.preempted.add(lost, line, at);
+        }
+        o.over_plan = o.over_plan.saturating_add(d.over_plan);
+        o.over_plan_peak.add(d.over_plan_max_ns, line, at);
+        o.wakeup_peak.add(d.wakeup_max_ns, line, at);
+        if d.longest_step_ns > o.step_peak.value || o.step_peak.line == 0 {
+            o.step_name.clone_from(&d.longest_step);
+        }
+        o.step_peak.add(d.longest_step_ns, line, at);
+        let mean = h.quantum.map_or(0, |q| q.mean_ns);
+        group_stat(named(&mut o.steps, &d.longest_step), h.quantum_count.unwrap_or(0), mean);
+    }
+}

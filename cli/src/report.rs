@@ -1,0 +1,183 @@
+//! `metronome report`: the figures of verbose GC logs, as text, JSON and CSV.
+
+mod csv;
+pub(crate) mod json;
+mod text;
+
+use crate::logs::{self, ReadLogs};
+use crate::output::{USAGE, one_line, say, write_out};
+use crate::run::files;
+use crate::signals::Signals;
+use metronome_analysis::Analyzer;
+use metronome_analysis::advice::advise;
+use metronome_verbosegc::files::Follow;
+use metronome_verbosegc::reader::Item;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// How often a file that is still being written is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Arguments of `metronome report`.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Logs may be compressed (gzip), torn, mixed with other output, or of several runs; NAME stands for \
+    NAME.001, NAME.002, ... if there is no file NAME; - is standard input.\n\
+    Status: 0 read; 2 bad flags, a log that cannot be read, or output lost; 3 a log of another collector."
+)]
+pub(crate) struct ReportArgs {
+    /// Verbose GC logs
+    #[arg(required = true, value_name = "LOG")]
+    pub(crate) logs: Vec<PathBuf>,
+
+    /// Also write the figures as JSON to this file ("-": to standard output; the text then goes to standard error)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Also write one line for each event to this file ("-": to standard output; the text then goes to standard error)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+
+    /// Join the older parts that logrotate keeps: LOG.2.gz, LOG.1, LOG
+    #[arg(long)]
+    pub(crate) rotated: bool,
+
+    /// Wait at the end of the log for more, and show what happens, until interrupted; for one log
+    #[arg(short, long, conflicts_with = "rotated")]
+    pub(crate) follow: bool,
+
+    /// Show all diagnostics, not the first few
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ReportArgs) -> ExitCode {
+    match perform(args) {
+        Ok(status) => ExitCode::from(status),
+        Err(refusal) => {
+            say(format_args!("metronome report: {}", one_line(&refusal)));
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+fn perform(args: &ReportArgs) -> Result<u8, String> {
+    let outputs = [("--json", args.json.as_deref()), ("--csv", args.csv.as_deref())];
+    let outputs: Vec<_> = outputs.into_iter().filter_map(|(flag, path)| Some((flag, path?))).collect();
+    if outputs.iter().filter(|(_, path)| is_stdout(path)).count() > 1 {
+        return Err("--json and --csv cannot both go to standard output; name a file for one".into());
+    }
+    if args.follow && args.logs.len() != 1 {
+        return Err("--follow follows one log; name one".into());
+    }
+    if args.follow && is_stdout(&args.logs[0]) {
+        return Err("--follow needs a file: standard input is read to its end anyway".into());
+    }
+    not_over_logs(&args.logs, &outputs)?;
+    let json = match args.json.as_deref().filter(|path| !is_stdout(path)) {
+        Some(path) => Some((path, files::Results::prepare(path).map_err(|e| refuse("--json", path, &e))?)),
+        None => None,
+    };
+    let out: Option<Box<dyn Write>> = match args.csv.as_deref() {
+        Some(path) if is_stdout(path) => Some(Box::new(io::stdout())),
+        Some(path) => Some(Box::new(File::create(path).map_err(|e| refuse("--csv", path, &e))?)),
+        None => None,
+    };
+    let mut csv = out.map(|out| csv::Csv::new(BufWriter::new(out)));
+    let read = read_all(args, &mut csv)?;
+    if let (Some(csv), Some(path)) = (csv, args.csv.as_deref()) {
+        csv.finish().map_err(|e| refuse("--csv", path, &e))?;
+    }
+    let advice: Vec<_> = read.logs.iter().map(|log| advise(&log.analysis)).collect();
+    if let Some((path, results)) = json {
+        let value = format!("{:#}\n", json::value(&read.logs, &advice));
+        results.write(&value).map_err(|e| refuse("--json", path, &e))?;
+    }
+    let text: String =
+        read.logs.iter().zip(&advice).map(|(log, advice)| text::log(log, advice, args.verbose)).collect();
+    let written = if args.json.as_deref().is_some_and(is_stdout) {
+        say(text.trim_end());
+        write_out(&format!("{:#}\n", json::value(&read.logs, &advice)))
+    } else if args.csv.as_deref().is_some_and(is_stdout) {
+        say(text.trim_end());
+        Ok(())
+    } else {
+        write_out(&text)
+    };
+    written.map_err(|e| format!("cannot write to standard output: {e}"))?;
+    Ok(read.status())
+}
+
+fn refuse(flag: &str, path: &Path, e: &io::Error) -> String {
+    format!("{flag} {}: {e}; choose a file that can be written", path.display())
+}
+
+/// Refuses to write over a log, or two outputs into one file.
+pub(crate) fn not_over_logs(logs: &[PathBuf], outputs: &[(&str, &Path)]) -> Result<(), String> {
+    let outputs: Vec<_> = outputs.iter().copied().filter(|(_, path)| !is_stdout(path)).collect();
+    files::distinct(&outputs)?;
+    for log in logs.iter().filter(|log| !is_stdout(log)) {
+        for output in &outputs {
+            files::distinct(&[("the log", log.as_path()), *output])?;
+        }
+    }
+    Ok(())
+}
+
+fn read_all(args: &ReportArgs, csv: &mut Option<csv::Csv<impl Write>>) -> Result<ReadLogs, String> {
+    let mut read = ReadLogs::default();
+    for path in &args.logs {
+        let mut shown = Shown::default();
+        let mut each = |item: &Item, analyzer: &Analyzer| {
+            if args.follow {
+                shown.show(analyzer)?;
+            }
+            csv.as_mut().map_or(Ok(()), |csv| csv.item(path, item))
+        };
+        let log = if args.follow {
+            let signals = Signals::watch();
+            let wait = || {
+                std::thread::sleep(LOOK);
+                // Relaxed: a flag that carries no data.
+                !signals.interrupted.load(Relaxed)
+            };
+            Follow::new(path, wait).map(|input| logs::read(path, BufReader::new(input), &mut each))
+        } else {
+            logs::open(path, args.rotated).map(|input| logs::read(path, input, &mut each))
+        };
+        match log {
+            Ok(Ok(log)) => read.take("report", path, log),
+            Ok(Err(e)) => return Err(format!("cannot write: {e}")),
+            Err(e) => read.cannot("report", path, &e),
+        }
+    }
+    Ok(read)
+}
+
+/// Marks shown while a log is followed.
+#[derive(Default)]
+struct Shown {
+    line: u64,
+}
+
+impl Shown {
+    fn show(&mut self, analyzer: &Analyzer) -> io::Result<()> {
+        let marks = analyzer.marks();
+        let new = marks.iter().rev().take_while(|m| m.line > self.line).count();
+        for mark in &marks[marks.len() - new..] {
+            let seconds = mark.at_ns as f64 / 1e9;
+            write_out(&format!("{seconds:>12.3} s  {:<16} {}\n", mark.kind, one_line(&mark.text)))?;
+            self.line = mark.line;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,229 @@
+//! The figures for programs: schema `metronome-report/1`.
+
+use crate::logs::ReadLog;
+use metronome_analysis::advice::{Advice, Finding};
+use metronome_analysis::contract::ContractReport;
+use metronome_analysis::{Distribution, Range, RunFigures, Stat};
+use serde_json::{Map, Value, json};
+
+/// All logs.
+pub(crate) fn value(logs: &[ReadLog], advice: &[Advice]) -> Value {
+    let logs: Vec<Value> = logs.iter().zip(advice).map(|(log, advice)| one(log, advice)).collect();
+    json!({ "schema": "metronome-report/1", "logs": logs })
+}
+
+fn one(log: &ReadLog, advice: &Advice) -> Value {
+    let a = &log.analysis;
+    let diagnostics = a.diagnostics.rows.iter();
+    let refused = a.refused.rows.iter();
+    json!({
+        "file": log.file,
+        "generation": a.writer.map(|w| w.name()),
+        "complete": a.complete && log.broke_off.is_none(),
+        "input_error": log.broke_off,
+        "refused": refused
+            .map(|r| json!({ "line": r.line, "policy": r.policy, "evidence": r.evidence }))
+            .collect::<Vec<_>>(),
+        "diagnostics": diagnostics
+            .map(|d| json!({ "line": d.line, "column": d.column, "text": d.text }))
+            .collect::<Vec<_>>(),
+        "diagnostics_omitted": a.diagnostics.omitted,
+        "runs": a.runs.rows.iter().map(run).collect::<Vec<_>>(),
+        "runs_omitted": a.runs.omitted,
+        "findings": advice.findings.iter().map(finding).collect::<Vec<_>>(),
+    })
+}
+
+/// Milliseconds.
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+fn percent(ppm: u32) -> f64 {
+    f64::from(ppm) / 1e4
+}
+
+/// Least, mean and most; null if there is nothing.
+fn stat_ms(s: &Stat) -> Value {
+    match s.mean() {
+        Some(mean) => json!({ "min": ms(s.min), "mean": mean / 1e6, "max": ms(s.max) }),
+        None => Value::Null,
+    }
+}
+
+fn distribution(d: &Distribution) -> Value {
+    if d.stat.is_empty() {
+        return Value::Null;
+    }
+    let mut v = stat_ms(&d.stat);
+    let more = json!({
+        "count": d.stat.count, "p50": ms(d.p50), "p90": ms(d.p90), "p99": ms(d.p99), "p999": ms(d.p999),
+        "percentiles_exact": d.exact,
+    });
+    if let (Value::Object(v), Value::Object(more)) = (&mut v, more) {
+        v.extend(more);
+    }
+    v
+}
+
+fn range(r: Option<Range>) -> Value {
+    r.map_or(Value::Null, |r| json!({ "min": r.min, "max": r.max }))
+}
+
+fn run(r: &RunFigures) -> Value {
+    let quantum_ms = stat_ms(&r.quantum.stat);
+    let heartbeats = r.heartbeats.rows.iter().map(|h| {
+        json!({
+            "quanta": h.quanta,
+            "phase": h.phase.map(|p| p.name()),
+            "share_percent": h.share_ppm.map(percent),
+            "line": h.line,
+            "at_ms": ms(h.at_ns),
+            "mean_ms": h.mean_ns.map(ms),
+            "max_ms": h.max_ns.map(ms),
+        })
+    });
+    let synchronous = r.synchronous.rows.iter().map(|s| {
+        json!({
+            "reason": s.reason,
+            "ms": s.ns.map(ms),
+            "line": s.line,
+            "at_ms": ms(s.at_ns),
+            "requested_bytes": s.requested_bytes,
+            "free_before_bytes": s.free_before_bytes,
+            "free_after_bytes": s.free_after_bytes,
+        })
+    });
+    let phases: Map<String, Value> =
+        r.phases.iter().map(|p| (p.phase.name().to_owned(), distribution(&p.quantum))).collect();
+    let mut v = json!({
+        "line": r.line,
+        "generation": r.writer.map(|w| w.name()),
+        "version": r.version,
+        "fragment": r.fragment,
+        "complete": r.complete,
+        "refused": r.refused.as_ref().map(|p| p.policy.clone()),
+        "first_time": r.first_time.map(|t| t.to_string()),
+        "last_time": r.last_time.map(|t| t.to_string()),
+        "span_ms": ms(r.span_ns),
+        "events": r.events,
+        "partial_events": r.partial,
+        "heap_bytes": r.heap_bytes,
+        "quanta": r.quanta,
+        "quantum_ms": quantum_ms,
+        "quantum_distribution_ms": distribution(&r.quantum),
+        "phases_ms": phases,
+        "stop_ms": distribution(&r.stop),
+        "collector_share_percent": r.share.ppm().map(percent),
+        "cycles": r.cycles,
+        "cycles_incomplete": r.cycles_incomplete,
+        "cycle_ms": distribution(&r.cycle_length),
+        "cycle_gap_ms": distribution(&r.cycle_gap),
+        "triggers_ms": r.triggers_ns.rows.iter().map(|ns| ms(*ns)).collect::<Vec<_>>(),
+        "trigger_open": r.trigger_open,
+        "synchronous": synchronous.collect::<Vec<_>>(),
+        "synchronous_omitted": r.synchronous.omitted,
+        "heartbeats": heartbeats.collect::<Vec<_>>(),
+        "heartbeats_omitted": r.heartbeats.omitted,
+        "free_bytes": range(r.free),
+        "free_low_line": r.free_low.map(|l| l.line),
+        "immortal_free_bytes": range(r.immortal_free),
+        "finalization_enqueued": r.work.finalizer_enqueued,
+        "priority": range(r.priority),
+    });
+    if let Value::Object(v) = &mut v {
+        v.extend(rest(r));
+    }
+    v
+}
+
+/// References, trouble, and what only our own logs tell.
+fn rest(r: &RunFigures) -> Map<String, Value> {
+    let w = &r.work;
+    let mut all = Map::new();
+    all.insert(
+        "references".into(),
+        json!({
+            "soft_cleared": w.soft_cleared,
+            "weak_cleared": w.weak_cleared,
+            "phantom_cleared": w.phantom_cleared,
+            "other_cleared": w.other_cleared,
+            "classes_unloaded": w.classes_unloaded,
+        }),
+    );
+    all.insert("overflows".into(), w.overflows.into());
+    all.insert("clock_errors".into(), r.trouble.clock_errors.into());
+    all.insert("out_of_memory".into(), r.trouble.out_of_memory.into());
+    all.insert("lost_records".into(), r.trouble.lost_records.into());
+    all.insert("stops_cancelled".into(), r.own.stops_cancelled.into());
+    let stragglers = r.own.stragglers.iter().map(|(n, s)| (n.clone(), s.cancelled.into()));
+    all.insert("stragglers".into(), Value::Object(stragglers.collect()));
+    let departures: u64 = r.own.departures.values().sum();
+    all.insert("departures".into(), departures.into());
+    let mmu = r.own.mmu.iter().map(|m| {
+        json!({
+            "window_ms": ms(m.window_ns),
+            "charged_percent": percent(m.charged_ppm),
+            "wall_percent": m.wall_ppm.map(percent),
+        })
+    });
+    all.insert("mmu".into(), mmu.collect());
+    let series = r.series.buckets.iter().enumerate().filter(|(_, b)| **b != Default::default());
+    let series = series.map(|(i, b)| {
+        json!({
+            "at_ms": ms(i as u64 * r.series.bucket_ns),
+            "collector_ms": ms(b.collector_ns),
+            "synchronous_ms": ms(b.synchronous_ns),
+            "covered_ms": ms(b.covered_ns),
+            "cycle_ms": ms(b.cycle_ns),
+            "quanta": b.quanta,
+            "quantum_max_ms": ms(b.quantum_max_ns),
+            "stop_max_ms": ms(b.stop_max_ns),
+            "free_min_bytes": b.free_min_bytes,
+            "free_max_bytes": b.free_max_bytes,
+            "allocated_bytes": b.allocated_bytes,
+        })
+    });
+    all.insert(
+        "series".into(),
+        json!({ "bucket_ms": ms(r.series.bucket_ns), "buckets": series.collect::<Vec<_>>() }),
+    );
+    all
+}
+
+/// One finding, as `report` and `advise` write it.
+pub(crate) fn finding(f: &Finding) -> Value {
+    json!({
+        "rule": f.rule,
+        "severity": f.severity as u8,
+        "title": f.title,
+        "evidence": f.evidence,
+        "lines": f.lines,
+        "advice": f.advice,
+        "run": f.run,
+    })
+}
+
+/// The contract of a run.
+pub(crate) fn contract(c: &ContractReport) -> Value {
+    let m = &c.measured;
+    json!({
+        "cycles": c.cycles,
+        "live_bytes": m.live_bytes,
+        "allocation_bytes_per_s": m.allocation_rate,
+        "trace_bytes_per_s": m.trace_rate,
+        "sweep_bytes_per_s": if m.sweep_rate == u64::MAX { None } else { Some(m.sweep_rate) },
+        "fragmentation_percent": percent(m.fragmentation_ppm),
+        "phases_unknown": c.phases_unknown,
+        "from_free_memory": c.from_free_memory,
+        "heap_bytes": c.heap_bytes,
+        "target_percent": percent(c.target_ppm),
+        "heap_for_target_bytes": c.heap_for_target,
+        "utilization_for_heap_percent": c.utilization_for_heap.map(percent),
+        "curve": c.curve.iter().map(|(ppm, heap)| json!({ "utilization_percent": percent(*ppm), "heap_bytes": heap }))
+            .collect::<Vec<_>>(),
+        "what_if": c.what_if.iter().map(|w| json!({
+            "quantum_ms": ms(w.quantum_ns), "window_ms": ms(w.window_ns), "mmu_percent": percent(w.mmu_ppm),
+        })).collect::<Vec<_>>(),
+    })
+}
