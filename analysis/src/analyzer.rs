@@ -20,8 +20,8 @@ const MAX_BUCKETS_OF_ALL: usize = 100_000;
 /// Buckets of a run among very many.
 const FEW_BUCKETS: usize = 128;
 
-/// Takes a reader's items and keeps the figures. Memory is bounded (about 150 MB at the very most, a few for usual
-/// logs); one item costs constant time, a few hundred ns.
+/// Takes a reader's items and keeps the figures. Memory is bounded (INV-ANALYSIS-BOUNDED: about 150 MB at the very most, a
+/// few for usual logs); one item costs constant time, a few hundred ns.
 #[derive(Debug, Default)]
 pub struct Analyzer {
     done: Analysis,

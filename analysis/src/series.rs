@@ -1,4 +1,5 @@
-//! A bounded series of time buckets for pictures: however long the run, at most [`MAX_BUCKETS`], and no extreme lost.
+//! A bounded series of time buckets for pictures: however long the run, at most [`MAX_BUCKETS`], and no extreme lost
+//! (INV-ANALYSIS-EXTREMES).
 
 /// Most buckets of a series.
 pub const MAX_BUCKETS: usize = 2048;
@@ -153,6 +154,7 @@ mod tests {
     use super::*;
     use quickcheck::quickcheck;
 
+    // INV-ANALYSIS-EXTREMES.
     quickcheck! {
         fn nothing_is_lost_however_wide_the_buckets_become(pieces: Vec<(u32, u32, u32)>, far: u64) -> bool {
             let mut s = Series::default();

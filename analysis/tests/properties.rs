@@ -196,8 +196,8 @@ fn a_cut_anywhere_loses_nothing_before_it() {
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../verbosegc-samples/churn-even.xml");
     let text = std::fs::read_to_string(sample).unwrap();
     let mut quanta_seen = 0;
-    // Every place of the last part, each seventh before it: the reader's own tests cut at every byte.
-    let cuts = (0..=text.len()).filter(|cut| cut % 7 == 0 || cut + 300 > text.len());
+    // Every place of the last part, each 29th before it: the reader's own tests cut at every byte.
+    let cuts = (0..=text.len()).filter(|cut| cut % 29 == 0 || cut + 150 > text.len());
     for cut in cuts {
         let before = &text[..cut];
         let a = analyze(before.as_bytes()).unwrap();
@@ -257,4 +257,42 @@ fn samples_of_our_own_runs_agree_with_their_summaries() {
         seen += 1;
     }
     assert!(seen >= 7, "{seen}");
+}
+
+/// INV-ANALYSIS-BOUNDED: lists keep their first rows, count the others, and exact figures include them.
+#[test]
+fn lists_are_bounded_and_figures_are_not_cut() {
+    const N: u64 = 12_000;
+    let mut text = String::from("<verbosegc xmlns=\"x\" version=\"metronome-gc\">\n");
+    for i in 0..N {
+        let time = format!("timestamp=\"2026-08-31T13:{:02}:{:02}.{:03}\"", i / 1000 % 60, i % 60, i % 1000);
+        text += &format!("<trigger-start {time} /><unknown />\n<cycle-start type=\"global\" {time} />\n");
+        text += &format!(
+            "<gc-op type=\"syncgc\" timems=\"{i}.000\" {time}><syncgc-info reason=\"reason {i}\" /></gc-op>\n"
+        );
+        text += &format!(
+            "<metronome-stop-cancelled {time} mutator=\"m{i}\" waitedMs=\"1.000\" budgetMs=\"1.000\" "
+        );
+        text += &format!(
+            "missingMutators=\"1\" />\n<cycle-end type=\"global\" {time} /><trigger-end {time} />\n"
+        );
+    }
+    let a = figures(&text);
+    let r = &a.runs.rows[0];
+    assert_eq!((r.cycles, r.synchronous.total(), r.own.stops_cancelled, r.triggers_ns.total()), (N, N, N, N));
+    for kept in
+        [r.cycle_rows.rows.len(), r.synchronous.rows.len(), r.triggers_ns.rows.len(), r.marks.rows.len()]
+    {
+        assert_eq!(kept, 10_000);
+    }
+    assert!(r.synchronous_by_reason.len() <= 65 && r.own.stragglers.len() <= 65);
+    // What has no name of its own any more is still counted.
+    let longest = r.synchronous_by_reason.values().map(|s| s.max).max();
+    assert_eq!(longest, Some((N - 1) * 1_000_000));
+    assert_eq!(r.own.stragglers.values().map(|s| s.cancelled).sum::<u64>(), N);
+    assert_eq!(a.diagnostics.rows.len(), 10_000);
+    assert!(a.diagnostics.total() >= N);
+    let many = "<verbosegc version=\"x-Metronome\"></verbosegc>\n".repeat(1_500);
+    let a = figures(&many);
+    assert_eq!((a.runs.rows.len(), a.runs.total()), (1_000, 1_500));
 }
