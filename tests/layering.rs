@@ -11,12 +11,15 @@ use std::process::Command;
 /// Normal and build dependencies within the workspace: (from, to).
 const EDGES: &[(&str, &str)] = &[
     ("metronome-cli", "metronome-gc"),
+    ("metronome-cli", "metronome-live"),
     ("metronome-gc", "metronome-alarm"),
     ("metronome-gc", "metronome-arraylet"),
     ("metronome-gc", "metronome-barrier"),
     ("metronome-gc", "metronome-derive"),
     ("metronome-gc", "metronome-scheduler"),
     ("metronome-gc", "metronome-verbosegc"),
+    ("metronome-live", "metronome-gc"),
+    ("metronome-live", "metronome-tuningfork"),
 ];
 
 /// Dependencies within the workspace of tests, examples and benches only.
@@ -25,8 +28,15 @@ const DEV_EDGES: &[(&str, &str)] =
     &[("metronome-arraylet", "metronome-arraylet"), ("metronome-gc", "metronome-gc")];
 
 /// Crates without any `unsafe`.
-const NO_UNSAFE: &[&str] =
-    &["metronome-barrier", "metronome-cli", "metronome-derive", "metronome-scheduler", "metronome-verbosegc"];
+const NO_UNSAFE: &[&str] = &[
+    "metronome-barrier",
+    "metronome-cli",
+    "metronome-derive",
+    "metronome-live",
+    "metronome-scheduler",
+    "metronome-tuningfork",
+    "metronome-verbosegc",
+];
 
 type Edges = BTreeSet<(String, String)>;
 
