@@ -4,6 +4,7 @@
 use crate::check::CheckArgs;
 use crate::output::{USAGE, one_line, print, say};
 use crate::quantity::{parse_factor, parse_seconds, parse_size};
+use crate::view::{ExportArgs, LiveArgs, TopArgs, ViewArgs};
 use clap::builder::{OsStringValueParser, PossibleValuesParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -27,6 +28,12 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Examine this host: can the contract be kept here?
     Check(CheckArgs),
+    /// Replay a recording, a trace or a log on a page in the browser
+    Live(LiveArgs),
+    /// Show a heap that is served, in the terminal
+    Top(TopArgs),
+    /// Write logs, recordings and traces as traces for other viewers
+    Export(ExportArgs),
     /// Print the table of the heap's options (Markdown)
     Options,
 }
@@ -102,6 +109,9 @@ pub(crate) struct RunArgs {
     /// Name each file that is skipped, cut or not valid UTF-8, and say more in the summary
     #[arg(short, long, help_heading = "Input and output")]
     pub(crate) verbose: bool,
+
+    #[command(flatten)]
+    pub(crate) view: ViewArgs,
 
     #[command(flatten)]
     pub(crate) heap: HeapFlags,
@@ -202,7 +212,7 @@ pub(crate) fn explain(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => return print(&error.render().to_string()),
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            say("metronome: say what to do: run, check or options (see metronome --help)");
+            say("metronome: say what to do: run, check, live, top, export or options (see metronome --help)");
             return ExitCode::from(USAGE);
         }
         _ => {}
@@ -219,7 +229,8 @@ pub(crate) fn explain(error: &clap::Error) -> ExitCode {
             _ => None,
         });
     let tip = near.map(|s| format!("; did you mean {s}?")).unwrap_or_default();
-    let command = std::env::args().nth(1).filter(|word| word == "run" || word == "check");
+    let command =
+        std::env::args().nth(1).filter(|word| ["run", "check", "live", "top", "export"].contains(&&**word));
     let command = command.map(|word| format!(" {word}")).unwrap_or_default();
     say(format_args!("metronome{command}: {first}{tip} (see metronome{command} --help)"));
     ExitCode::from(USAGE)

@@ -9,6 +9,7 @@ mod output;
 mod quantity;
 mod run;
 mod signals;
+mod view;
 mod workload;
 
 use args::{Cli, Command};
@@ -24,6 +25,9 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Live(args) => view::live(&args),
+        Command::Top(args) => view::top(&args),
+        Command::Export(args) => view::export(&args),
         Command::Options => output::print(&metronome_gc::config::options_markdown()),
     }
 }

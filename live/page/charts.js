@@ -1,5 +1,35 @@
 // Utilization and memory over time, and the histogram of quanta.
 
+/** A point for each column: the worst window that ends in it. */
+function utilizationCurve(store, t0, step, columns, window, charged) {
+  const list = pauses(store, t0 - window, t0 + step * columns, charged);
+  const points = [];
+  let low = 0;
+  for (let i = 0; i <= columns; i++) {
+    const t = t0 + i * step;
+    if (t < store.begins() || t > store.now) continue;
+    while (low < list.length && list[low][1] < t - step - window) low++;
+    // Windows that end at the column's edge, and at each end of a pause inside: the worst is one of them.
+    const ends = [t];
+    for (let j = low; j < list.length && list[j][0] < t; j++) {
+      if (list[j][1] > t - step && list[j][1] <= t) ends.push(list[j][1]);
+    }
+    let worst = 1, first = low;
+    ends.sort((a, b) => a - b);
+    for (const end of ends) {
+      while (first < list.length && list[first][1] < end - window) first++;
+      let used = 0;
+      for (let j = first; j < list.length && list[j][0] < end; j++) {
+        const [s, e, share] = list[j];
+        used += Math.max(0, Math.min(e, end) - Math.max(s, end - window)) * share;
+      }
+      worst = Math.min(worst, 1 - used / window);
+    }
+    points.push([t, Math.max(0, worst)]);
+  }
+  return points;
+}
+
 function drawUtilization(store, t0, t1) {
   const b = store.begin || {};
   const label = (v) => `${Math.round(100 * v)} %`;
@@ -8,38 +38,18 @@ function drawUtilization(store, t0, t1) {
   f.clip(() => shadeCycles(f, store, t0, t1));
   f.under();
   const columns = Math.max(50, Math.round((f.w - LEFT - RIGHT) / 2));
-  // Each point stands for a window, or for its column if that is longer; columns keep their worst value.
   const step = (t1 - t0) / columns;
   const window = Math.max(b.window_ns || 1e7, 1);
-  const list = pauses(store, t0 - window, t1);
   const g = f.g;
   f.clip(() => {
-    g.strokeStyle = colour("util");
-    g.lineWidth = 1.5;
-    g.beginPath();
-    let low = 0, moved = false;
-    for (let i = 0; i <= columns; i++) {
-      const t = t0 + i * step;
-      if (t < store.begins() || t > store.now) continue;
-      while (low < list.length && list[low][1] < t - Math.max(window, step)) low++;
-      let worst = 1;
-      // Windows that end within the column: at its edge, and at each end of a pause inside.
-      const ends = [t];
-      for (let j = low; j < list.length && list[j][0] < t; j++) {
-        if (list[j][1] > t - step && list[j][1] <= t) ends.push(list[j][1]);
-      }
-      for (const end of ends.slice(0, 64)) {
-        let used = 0;
-        for (let j = low; j < list.length && list[j][0] < end; j++) {
-          const [s, e, share] = list[j];
-          used += Math.max(0, Math.min(e, end) - Math.max(s, end - window)) * share;
-        }
-        worst = Math.min(worst, 1 - used / window);
-      }
-      if (moved) g.lineTo(f.x(t), f.y(worst)); else g.moveTo(f.x(t), f.y(worst));
-      moved = true;
+    for (const [charged, name] of [[false, "wall"], [true, "util"]]) {
+      g.strokeStyle = colour(name);
+      g.lineWidth = 1.5;
+      g.beginPath();
+      const points = utilizationCurve(store, t0, step, columns, window, charged);
+      points.forEach(([t, v], i) => (i ? g.lineTo(f.x(t), f.y(v)) : g.moveTo(f.x(t), f.y(v))));
+      g.stroke();
     }
-    g.stroke();
     if (b.target_ppm) {
       g.strokeStyle = colour("target");
       g.setLineDash([6, 4]);
@@ -50,7 +60,8 @@ function drawUtilization(store, t0, t1) {
   });
   const sums = store.sums.length > 0;
   document.getElementById("utilization-note").textContent =
-    `of the ${window / 1e6} ms before each moment, in wall time; dashed: the target; shaded: cycles` +
+    `of the ${window / 1e6} ms before each moment; blue: charged to the collector, grey: in wall time, with what the system ` +
+    "took; dashed: the target; shaded: cycles" +
     (sums ? "; this log holds sums of quanta, which are spread evenly here" : "");
 }
 

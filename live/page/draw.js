@@ -85,6 +85,6 @@ function markBookmarks(f, store, t0, t1) {
     if (e.kind !== "bookmark") continue;
     const at = Math.round(f.x(e.ns)) + 0.5;
     f.g.beginPath(); f.g.moveTo(at, TOP); f.g.lineTo(at, f.h - BOTTOM); f.g.stroke();
-    f.g.fillText(e.text.slice(0, 24), at + 3, TOP + 10);
+    f.g.fillText(e.text.slice(0, 24), at + 3, f.h - BOTTOM - 5);
   }
 }

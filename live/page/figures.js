@@ -16,13 +16,16 @@ function percent(x) {
   return x === null ? "–" : `${(100 * x).toFixed(1)} %`;
 }
 
-/** Pauses within a span: quanta and, where a log has only those, sums spread over their time. */
-function pauses(store, t0, t1) {
+/**
+ * Pauses within a span: quanta and, where a log has only those, sums spread over their time. In wall time until the last
+ * mutator ran on, or what is charged to the collector.
+ */
+function pauses(store, t0, t1, charged) {
   const list = [];
   for (let i = from(store.quanta, t0); i < store.quanta.length; i++) {
     const q = store.quanta[i];
     if (q.start_ns >= t1) break;
-    list.push([q.start_ns, q.end_ns, 1]);
+    list.push([q.start_ns, charged ? q.start_ns + q.charged_ns : q.end_ns, 1]);
   }
   for (let i = from(store.sums, t0); i < store.sums.length; i++) {
     const h = store.sums[i];
@@ -80,7 +83,10 @@ function tiles(store, t0, t1) {
   const lengths = quanta.map((q) => q.end_ns - q.start_ns).sort((x, y) => x - y);
   const share = utilization(list, Math.max(t0, store.begins()), t1);
   const target = b.target_ppm ? b.target_ppm / 1e6 : null;
-  const least = b.window_ns ? leastUtilization(list, t0, t1, b.window_ns) : null;
+  const window = b.window_ns || 0;
+  const least = window ? leastUtilization(list, t0, t1, window) : null;
+  const kept = window ? leastUtilization(pauses(store, t0, t1, true), t0, t1, window) : null;
+  const every = `least of every ${window ? window / 1e6 : "?"} ms`;
   const memory = store.memory[from(store.memory, t1 + 1) - 1];
   const old = store.memory[Math.min(from(store.memory, t0), store.memory.length - 1)];
   const rate = memory && old && memory.ns > old.ns
@@ -90,7 +96,8 @@ function tiles(store, t0, t1) {
   const count = quanta.length + sums.reduce((n, h) => n + h.quanta, 0);
   return [
     ["utilization in the span", percent(share), target !== null && share !== null && share < target],
-    [`least of every ${b.window_ns ? b.window_ns / 1e6 : "?"} ms, wall`, percent(least), target !== null && least !== null && least < target - 0.1],
+    [`${every}, charged`, percent(kept), target !== null && kept !== null && kept < target],
+    [`${every}, wall`, percent(least), false],
     ["target", percent(target), false],
     ["quanta in the span", String(count), false],
     ["pause p50 / p99 µs", lengths.length ? `${micros(quantile(lengths, 0.5))} / ${micros(quantile(lengths, 0.99))}` : "–", false],

@@ -46,7 +46,7 @@ fn identity(path: &Path) -> Option<Identity> {
 ///
 /// # Errors
 /// Which flags name it.
-pub(super) fn distinct(files: &[(&str, &Path)]) -> Result<(), String> {
+pub(crate) fn distinct(files: &[(&str, &Path)]) -> Result<(), String> {
     let known: Vec<_> = files.iter().map(|(flag, path)| (flag, path, identity(path))).collect();
     for (i, (flag, path, id)) in known.iter().enumerate() {
         if let Some((other, ..)) = known[..i].iter().find(|(.., other)| id.is_some() && other == id) {

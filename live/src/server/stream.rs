@@ -107,13 +107,13 @@ fn replay(path: PathBuf, from: u64, tx: Sender<Message>) {
             Ok(records) => records,
             Err(e) => Box::new(std::iter::once(Err(e))),
         };
-        let mut ns = 0;
+        let (mut ns, mut ended) = (0, false);
         for record in records {
             let record = record.unwrap_or_else(|e| {
                 let event = Event::Note { text: format!("the file cannot be read on: {e}") };
                 Record { ns, event }
             });
-            ns = record.ns;
+            (ns, ended) = (record.ns, record.event == Event::End);
             next += 1;
             if next > from {
                 batch.push(record.json());
@@ -122,8 +122,10 @@ fn replay(path: PathBuf, from: u64, tx: Sender<Message>) {
                 return;
             }
         }
-        // Also where a file breaks off: it is the end of what there is.
-        batch.push(Record { ns, event: Event::End }.json());
+        if !ended {
+            // Where a file breaks off: it is the end of what there is.
+            batch.push(Record { ns, event: Event::End }.json());
+        }
         send(&mut batch, next);
     };
     let thread = std::thread::Builder::new().name("metronome-replay".into()).spawn(body);
