@@ -116,7 +116,7 @@ impl Reporter {
                 config: c.clone(),
                 version: env!("CARGO_PKG_VERSION"),
                 start_ns,
-                start_unix_ns: WallClock::utc_now(start_ns).unix_ns.into(),
+                start_unix_ns: WallClock::utc_now(start_ns).unix_ns,
             }),
         };
         Ok(Arc::new(Reporter {

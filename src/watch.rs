@@ -69,7 +69,11 @@ impl Watch {
 
 /// A text of the program, cut to what is kept of it.
 pub(crate) fn cut(text: &str) -> String {
-    text[..text.floor_char_boundary(BOOKMARK_MAX)].to_owned()
+    let mut end = text.len().min(BOOKMARK_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
 }
 
 /// Bytes of a bookmark's text that are kept.

@@ -79,7 +79,8 @@ impl Hub {
                 h.bytes -= h.batches.pop_front().map_or(0, |b| b.json.len());
             }
         }
-        // Under the lock, so that a client that comes now sees each batch once. Nobody listening is no error.
+        // Under the lock, so that a client that comes now sees each batch once (INV-LIVE-LOSS). It overwrites the oldest where
+        // a client is behind (INV-LIVE-NO-WAIT); nobody listening is no error.
         let _ = self.channel.send(batch);
     }
 

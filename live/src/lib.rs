@@ -5,7 +5,7 @@
 //! use metronome_live::Serve;
 //!
 //! let heap = Heap::builder().heap_bytes(16 << 20).build()?;
-//! let server = heap.serve("127.0.0.1:0".parse()?)?;
+//! let server = heap.serve(([127, 0, 0, 1], 0))?;
 //! println!("open {}", server.url());
 //! heap.bookmark("ready");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -22,6 +22,9 @@
 
 #[doc = include_str!("../DESIGN.md")]
 pub mod design {}
+
+#[doc = include_str!("../../guide/live.md")]
+pub mod guide {}
 
 mod client;
 mod figures;

@@ -17,11 +17,16 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 
 /// Clients that are served a stream at the same time.
-const CLIENTS_MAX: usize = 16;
+const CLIENTS_MAX: u32 = 16;
+/// How long dropping a server waits for streams to send what there is, and for the system to take their last bytes.
+const FAREWELL: Duration = Duration::from_secs(2);
+const LAST_BYTES: Duration = Duration::from_millis(20);
 /// Fewest characters of a token.
 const TOKEN_MIN: usize = 16;
 const TOKEN_MAX: usize = 256;
@@ -85,6 +90,12 @@ fn is_token(t: &str) -> bool {
 impl From<SocketAddr> for Options {
     fn from(addr: SocketAddr) -> Options {
         Options::at(addr)
+    }
+}
+
+impl From<([u8; 4], u16)> for Options {
+    fn from(addr: ([u8; 4], u16)) -> Options {
+        Options::at(addr.into())
     }
 }
 
@@ -187,11 +198,14 @@ pub(crate) struct App {
     pub(crate) source: Source,
     pub(crate) token: Option<String>,
     pub(crate) clients: Arc<Semaphore>,
+    /// The server is being dropped: streams send what there is, and end.
+    pub(crate) closing: AtomicBool,
     /// Tells this server's streams from those of others before it at the same address.
     pub(crate) instance: u64,
 }
 
-/// A server; dropping it ends it and closes its connections.
+/// A server; dropping it ends it and closes its connections. Clients get what was published before, as far as they take it
+/// within two seconds.
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
@@ -242,7 +256,8 @@ impl Server {
         let app = Arc::new(App {
             source,
             token: options.token.clone(),
-            clients: Arc::new(Semaphore::new(CLIENTS_MAX)),
+            clients: Arc::new(Semaphore::new(CLIENTS_MAX as usize)),
+            closing: AtomicBool::new(false),
             instance: instance(),
         });
         let (quit, asked) = oneshot::channel();
@@ -254,10 +269,18 @@ impl Server {
                     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
                     let serving = tokio::spawn(std::future::IntoFuture::into_future(axum::serve(
                         listener,
-                        router(app),
+                        router(Arc::clone(&app)),
                     )));
                     let _ = asked.await;
                     serving.abort();
+                    // Relaxed: a flag that each stream looks at on this same thread.
+                    app.closing.store(true, Relaxed);
+                    // A replay has no end to wait for: its clients go when they have seen enough.
+                    if matches!(app.source, Source::Hub(_)) {
+                        let all = app.clients.acquire_many(CLIENTS_MAX);
+                        let _ = tokio::time::timeout(FAREWELL, all).await;
+                        tokio::time::sleep(LAST_BYTES).await;
+                    }
                 });
                 // Streams never end by themselves: their tasks are dropped with the runtime.
                 runtime.shutdown_background();

@@ -6,7 +6,7 @@ use metronome_live::sink::{Chrome, Lines, TuningFork};
 use metronome_live::{Client, Event, Figures, Record, Server, input};
 use std::fs::File;
 use std::io::BufReader;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Trace)]
 struct Node {
@@ -40,7 +40,7 @@ fn path(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("metronome-live-{}-{name}", std::process::id()))
 }
 
-fn read(path: &PathBuf) -> Vec<Record> {
+fn read(path: &Path) -> Vec<Record> {
     input::open(path).unwrap().collect::<Result<_, _>>().unwrap()
 }
 

@@ -11,14 +11,15 @@ use axum::response::{IntoResponse, Response};
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
-/// How often a client that has gone away is looked for while nothing happens.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often a client that has gone away, or the server's end, is looked for while nothing happens.
+const LOOK: Duration = Duration::from_millis(100);
 /// Records of one message of a replay.
 const REPLAY_BATCH: usize = 512;
 
@@ -38,7 +39,7 @@ pub(super) async fn events(State(app): State<Arc<App>>, headers: HeaderMap) -> R
     // One message waits here, some more in the system's buffers; then a client that does not read falls behind.
     let (tx, rx) = channel::<Message>(1);
     match &app.source {
-        Source::Hub(hub) => drop(tokio::spawn(follow(Arc::clone(hub), from, tx))),
+        Source::Hub(hub) => drop(tokio::spawn(follow(Arc::clone(hub), Arc::clone(&app), from, tx))),
         Source::File(path) => replay(path.clone(), from, tx),
     }
     let instance = app.instance;
@@ -50,7 +51,7 @@ pub(super) async fn events(State(app): State<Arc<App>>, headers: HeaderMap) -> R
 }
 
 /// The past and what follows, with what is missing told in its place.
-async fn follow(hub: Arc<Hub>, from: u64, tx: Sender<Message>) {
+async fn follow(hub: Arc<Hub>, app: Arc<App>, from: u64, tx: Sender<Message>) {
     let (past, mut channel) = hub.join(from);
     let mut next = from;
     for batch in past {
@@ -67,8 +68,9 @@ async fn follow(hub: Arc<Hub>, from: u64, tx: Sender<Message>) {
             }
             // The next batch's number tells how much was missed.
             Ok(Err(RecvError::Lagged(_))) => {}
-            Ok(Err(RecvError::Closed)) => return tx.closed().await,
-            Err(_) if tx.is_closed() => return,
+            Ok(Err(RecvError::Closed)) => return,
+            // Relaxed: a flag; what was published before it was set has been received by now.
+            Err(_) if tx.is_closed() || app.closing.load(Relaxed) => return,
             Err(_) => {}
         }
     }
