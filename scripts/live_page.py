@@ -129,8 +129,12 @@ def live(b, program, folder, out):
     b.until("store.events.some((e) => e.kind === 'bookmark' && e.text === 'churn begins')", "the bookmark")
     for canvas in ("utilization", "heap", "histogram", "scope"):
         b.until(f"document.getElementById('{canvas}').width > 100", canvas)
-        check(b.drawn(canvas) > 3, f"{canvas} is empty")
-    check(b.js("document.querySelectorAll('#mutators tbody tr').length") >= 2, "no mutators")
+        for _ in range(LOOKS):
+            if (colours := b.drawn(canvas)) > 3:
+                break
+            time.sleep(0.05)
+        check(colours > 3, f"{canvas} is empty")
+    b.until("document.querySelectorAll('#mutators tbody tr').length >= 2", "the mutators")
     # Standing still while the program goes on.
     b.key(" ")
     b.until("document.getElementById('state').textContent.includes('paused')", "the pause")

@@ -222,6 +222,17 @@ impl Reporter {
 
     /// Adds a watcher.
     pub(crate) fn watch(&self, records: usize) -> watch::Watch {
+        if self.shared.forked() {
+            // As in `stats`; and nothing will ever happen here.
+            let mut none = Feeds::new(Watched {
+                config: self.shared.config.clone(),
+                version: env!("CARGO_PKG_VERSION"),
+                start_ns: self.start_ns,
+                start_unix_ns: WallClock::utc_now(self.start_ns).unix_ns,
+            });
+            none.close();
+            return none.add(records);
+        }
         let mut state = self.lock();
         // What happened before is not for the new one; what the ring still holds did.
         self.drain(&mut state);

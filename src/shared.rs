@@ -441,6 +441,10 @@ impl Shared {
 
     /// The same for a bookmark of the program.
     pub(crate) fn bookmark(&self, text: &str) {
+        if self.forked() {
+            // The lock may have been held at the fork, and nobody would read it.
+            return;
+        }
         self.post(Told::Bookmark(crate::watch::cut(text)));
     }
 

@@ -108,6 +108,14 @@ fn a_watcher_sees_every_quantum_and_cycle_that_the_heap_counts() {
         }
     }
     assert!(answered > 0, "{:?}", before.time_to_stop_ns);
+    if count(|e| matches!(e, HeapEvent::StopCancelled { .. })) == 0 {
+        // A stop lasts until the last one has arrived.
+        let slowest = seen.iter().filter_map(|s| match s.event {
+            HeapEvent::MutatorStops { max_ns, .. } => Some(max_ns),
+            _ => None,
+        });
+        assert!(slowest.max() <= quanta.iter().map(|q| q.stop_ns).max());
+    }
     let texts: Vec<&str> = seen
         .iter()
         .filter_map(|s| match &s.event {
@@ -132,4 +140,50 @@ fn one_who_does_not_look_holds_up_nobody() {
     assert_eq!(first.len(), 8);
     assert!(first.len() as u64 + idle.lost() >= seen.len() as u64, "{} {}", idle.lost(), seen.len());
     assert!(quanta(&seen).len() >= 20);
+}
+
+#[test]
+fn a_mutator_that_answers_late_is_seen_by_its_name() {
+    // Stops that wait long enough for it.
+    let heap = Heap::builder()
+        .set("heap", "8M")
+        .set("window", "200ms")
+        .set("quantum", "50ms")
+        .set("stop-budget", "40ms")
+        .build()
+        .unwrap();
+    let mut watch = heap.watch(1 << 16);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    // Relaxed, here and below: a flag.
+    let relaxed = std::sync::atomic::Ordering::Relaxed;
+    std::thread::scope(|s| {
+        let late = || {
+            heap.enter(|m| {
+                while !done.load(relaxed) {
+                    // Four milliseconds without a poll.
+                    let begin = std::time::Instant::now();
+                    while begin.elapsed() < std::time::Duration::from_millis(4) {
+                        std::hint::spin_loop();
+                    }
+                    m.safepoint();
+                }
+            });
+        };
+        std::thread::Builder::new().name("late".into()).spawn_scoped(s, late).unwrap();
+        work(&heap, 10);
+        done.store(true, relaxed);
+    });
+    drop(heap);
+    let seen = all(&mut watch);
+    let longest = |name: &str| {
+        let own = seen.iter().filter_map(|s| match &s.event {
+            HeapEvent::MutatorStops { mutator, max_ns, .. } if mutator.starts_with(name) => Some(*max_ns),
+            _ => None,
+        });
+        own.max()
+    };
+    let late = longest("late").expect("it was stopped");
+    assert!(late > 500_000, "{late} ns");
+    // The stops lasted as long, and say nothing of who it was.
+    assert!(quanta(&seen).iter().any(|q| q.stop_ns >= late), "{late}");
 }

@@ -1,7 +1,7 @@
 //! `metronome run`: a workload, the periodic task beside it, and the report of what they felt.
 
 pub(crate) mod env;
-mod files;
+pub(crate) mod files;
 mod json;
 mod notices;
 mod picture;
@@ -17,7 +17,6 @@ use crate::signals::Signals;
 use crate::view::Outputs;
 use crate::workload::{Tally, Workload};
 use env::{Env, Failure};
-pub(crate) use files::distinct;
 use metronome_gc::config::Config;
 use metronome_gc::{BuildError, Heap, Mutator, Stats};
 use metronome_live::Output;

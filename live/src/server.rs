@@ -3,6 +3,7 @@
 //! It runs on one thread of its own. What it sends are records; a client that does not read loses some, and is told.
 
 mod guard;
+mod listener;
 mod page;
 mod stream;
 
@@ -213,6 +214,8 @@ pub struct Server {
     tap: Option<Tap>,
     quit: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    /// The process that has the thread: a forked child does not.
+    process: u32,
 }
 
 impl Server {
@@ -268,7 +271,7 @@ impl Server {
                     // Nobody to tell: the listener was good a moment ago, and a view is not what a program is for.
                     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
                     let serving = tokio::spawn(std::future::IntoFuture::into_future(axum::serve(
-                        listener,
+                        listener::Listener::new(listener),
                         router(Arc::clone(&app)),
                     )));
                     let _ = asked.await;
@@ -287,7 +290,14 @@ impl Server {
             })
             .map_err(ServeError::Thread)?;
         let token = options.token.clone();
-        Ok(Server { addr, token, tap: None, quit: Some(quit), thread: Some(thread) })
+        Ok(Server {
+            addr,
+            token,
+            tap: None,
+            quit: Some(quit),
+            thread: Some(thread),
+            process: std::process::id(),
+        })
     }
 
     /// Where it listens.
@@ -319,6 +329,11 @@ fn instance() -> u64 {
 impl Drop for Server {
     fn drop(&mut self) {
         self.tap = None;
+        if self.process != std::process::id() {
+            // Whoever wakes the other side would touch what belongs to the parent.
+            std::mem::forget((self.quit.take(), self.thread.take()));
+            return;
+        }
         drop(self.quit.take());
         if let Some(t) = self.thread.take() {
             let _ = t.join();

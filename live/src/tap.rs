@@ -24,6 +24,8 @@ pub type Output = (String, Box<dyn Sink + Send>);
 pub struct Tap {
     thread: Option<JoinHandle<Vec<(String, io::Error)>>>,
     quit: Option<Sender<()>>,
+    /// The process that has the thread: a forked child does not.
+    process: u32,
 }
 
 impl Tap {
@@ -37,7 +39,7 @@ impl Tap {
         let thread = std::thread::Builder::new()
             .name("metronome-tap".into())
             .spawn(move || pump(watch, &asked, outputs))?;
-        Ok(Tap { thread: Some(thread), quit: Some(quit) })
+        Ok(Tap { thread: Some(thread), quit: Some(quit), process: std::process::id() })
     }
 
     /// Waits until the heap is closed and everything has been passed on. Gives the outputs that failed, with their errors:
@@ -48,6 +50,9 @@ impl Tap {
     }
 
     fn join(&mut self) -> Vec<(String, io::Error)> {
+        if self.process != std::process::id() {
+            std::mem::forget(self.thread.take());
+        }
         let panicked = |_| vec![("tap".to_owned(), io::Error::other("an output panicked"))];
         self.thread.take().map_or_else(Vec::new, |t| t.join().unwrap_or_else(panicked))
     }

@@ -43,10 +43,10 @@ fn perform(args: &ExportArgs) -> Result<(), (u8, String)> {
     // Inputs may be named twice, but no output may be one of them.
     for output in &outputs {
         for input in inputs.clone() {
-            crate::run::distinct(&[input, *output]).map_err(usage)?;
+            crate::run::files::distinct(&[input, *output]).map_err(usage)?;
         }
     }
-    crate::run::distinct(&outputs).map_err(usage)?;
+    crate::run::files::distinct(&outputs).map_err(usage)?;
     // All inputs are looked at before an output is overwritten; each is opened once, as it may be a pipe.
     let mut inputs = Vec::new();
     for path in &args.inputs {
