@@ -58,6 +58,11 @@ const FLAGS_OF_RUN: &[&str] = &[
     "config",
     "json",
     "verbose",
+    "serve",
+    "token-file",
+    "record",
+    "tuning-fork",
+    "chrome",
 ];
 
 /// Largest configuration file that is read, in bytes.

@@ -280,6 +280,32 @@ impl Heap {
         self.owner.reporter.subscribe(Box::new(f))
     }
 
+    /// Watches the heap: every event of the collector from now on, by way of a ring for `records` events, which is allocated
+    /// here (about 200 bytes each). The writer thread fills it up to 50 ms later and never waits: what finds it full is
+    /// dropped and counted ([`Watch::lost`](crate::Watch::lost)). 8192 records hold some seconds of a busy collector.
+    ///
+    /// ```
+    /// use metronome_gc::watch::HeapEvent;
+    /// # let heap = metronome_gc::Heap::builder().heap_bytes(4 << 20).build()?;
+    /// let mut watch = heap.watch(1024);
+    /// heap.bookmark("ready");
+    /// drop(heap);
+    /// let bookmark = std::iter::from_fn(|| watch.try_next()).find(|s| matches!(s.event, HeapEvent::Bookmark { .. }));
+    /// assert!(bookmark.is_some() && watch.ended());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn watch(&self, records: usize) -> crate::Watch {
+        self.owner.reporter.watch(records)
+    }
+
+    /// Sets a bookmark: those who watch the heap see the text beside what the collector does, and the verbose GC log has it
+    /// as a note. Of long texts the first 1024 bytes are kept. Locks and allocates: not for real-time threads; more than
+    /// about a thousand in 50 ms are lost and counted in [`Stats::notifications_lost`](crate::Stats).
+    pub fn bookmark(&self, text: &str) {
+        self.owner.shared.bookmark(text);
+    }
+
     /// Checks the heap's invariants now: what the option `verify=heap` checks at each edge of a phase. For threads outside
     /// the heap.
     ///

@@ -105,6 +105,7 @@ mod thread;
 #[allow(unsafe_code)]
 mod trace;
 mod verify;
+pub mod watch;
 #[allow(unsafe_code)]
 mod weak;
 #[expect(clippy::disallowed_types, reason = "for ordinary threads; nothing of the collector looks at it")]
@@ -132,6 +133,7 @@ pub use spawn::{JoinHandle, RealtimeOptions, RealtimeThread};
 pub use stats::{Distribution, FinalizerCounts, Mmu, PhaseSteps, Predicted, ReferenceCounts, Stats};
 pub use trace::{Init, Payload, Trace, Tracer};
 pub use verify::{Floating, VerifyError, VerifyReport, Violation};
+pub use watch::Watch;
 pub use weak::{Soft, Weak, WeakLong};
 pub use weak_map::WeakMap;
 

@@ -160,6 +160,11 @@ impl<'h> Mutator<'h> {
         // In a forked child nobody would ever end the stop.
         assert!(!s.forked(), "{}", EnterError::Forked);
         r.set_state(state);
+        // Relaxed: a report; a request that ends meanwhile is not counted.
+        let asked = s.asked_ns.load(Relaxed);
+        if asked != 0 {
+            r.arrivals.note(s.clock.now().saturating_sub(asked));
+        }
         // Relaxed: for reports only; ordered by the gate well enough.
         s.paused.fetch_add(1, Relaxed);
         s.gate.leave_running();

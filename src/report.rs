@@ -14,6 +14,7 @@ use crate::notice::{Listeners, Notification, Subscription};
 use crate::shared::{MutatorState, Shared};
 use crate::stats::{Distribution, FinalizerCounts, Mmu, Stats};
 use crate::verify::Floating;
+use crate::watch::{self, Feeds, HeapEvent, Seen, Watched};
 use hdrhistogram::Histogram;
 use metronome_alarm::AlarmSummary;
 use metronome_scheduler::MmuTracker;
@@ -111,6 +112,12 @@ impl Reporter {
             lost_reported: 0,
             longest_stop_ns: 0,
             priority: u64::from(c.gc_priority),
+            feeds: Feeds::new(Watched {
+                config: c.clone(),
+                version: env!("CARGO_PKG_VERSION"),
+                start_ns,
+                start_unix_ns: WallClock::utc_now(start_ns).unix_ns,
+            }),
         };
         Ok(Arc::new(Reporter {
             shared,
@@ -189,6 +196,7 @@ impl Reporter {
                 state.told(&self.shared, ns, told);
             }
             state.watch_finalizers(&self.shared, self.shared.clock.now());
+            state.look(&self.shared);
             if ended {
                 self.finish(&mut state);
             }
@@ -210,6 +218,25 @@ impl Reporter {
     /// Adds a listener.
     pub(crate) fn subscribe(&self, f: Box<dyn FnMut(&Notification) + Send>) -> Subscription {
         self.listeners.add(f)
+    }
+
+    /// Adds a watcher.
+    pub(crate) fn watch(&self, records: usize) -> watch::Watch {
+        if self.shared.forked() {
+            // As in `stats`; and nothing will ever happen here.
+            let mut none = Feeds::new(Watched {
+                config: self.shared.config.clone(),
+                version: env!("CARGO_PKG_VERSION"),
+                start_ns: self.start_ns,
+                start_unix_ns: WallClock::utc_now(self.start_ns).unix_ns,
+            });
+            none.close();
+            return none.add(records);
+        }
+        let mut state = self.lock();
+        // What happened before is not for the new one; what the ring still holds did.
+        self.drain(&mut state);
+        state.feeds.add(records)
     }
 
     /// Reports a straggler that sleeps in the kernel while it counts as a running mutator. The writer thread, with
@@ -264,6 +291,7 @@ impl Reporter {
             state.write(|log| log.mmu(now, &mmu));
         }
         state.write(|log| log.summary(now, &facts));
+        state.feeds.close();
         if let Some(log) = state.log.take() {
             match log.finish() {
                 Ok(mut sink) => {
@@ -371,6 +399,10 @@ impl Reporter {
 
     fn drain(&self, state: &mut State) {
         while let Some(e) = state.drain.next() {
+            if state.feeds.watched() {
+                let seen = Seen::of(&e, self.shared.clock.now(), |record| self.name_of(record));
+                state.feeds.offer(seen);
+            }
             self.one(state, e);
         }
         let lost = state.drain.lost();
@@ -378,6 +410,7 @@ impl Reporter {
             let facts = model::LostRecords { count: lost - state.lost_reported, total: lost };
             state.lost_reported = lost;
             let now = self.shared.clock.now();
+            state.see(now, || HeapEvent::Lost { count: facts.count, total: facts.total });
             state.write(|log| log.lost_records(now, &facts));
         }
         if let Some(log) = &mut state.log {

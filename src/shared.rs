@@ -83,6 +83,7 @@ impl PhaseCell {
 pub(crate) enum Told {
     Notification(Notification),
     Note(String),
+    Bookmark(String),
     Thread(model::Thread),
 }
 
@@ -183,6 +184,8 @@ pub(crate) struct Shared {
     pub(crate) paused: AtomicU32,
     /// Latest time at which a resumed mutator ran on, and the longest way there in the last stop.
     pub(crate) resumed_ns: AtomicU64,
+    /// When the stop that is under way was requested; 0 while there is none. Written by the collector.
+    pub(crate) asked_ns: AtomicU64,
     pub(crate) shutdown: AtomicBool,
     pub(crate) counts: Counts,
     /// Stops given up so far.
@@ -275,6 +278,7 @@ impl Shared {
             next_start_ns: AtomicU64::new(0),
             paused: AtomicU32::new(0),
             resumed_ns: AtomicU64::new(0),
+            asked_ns: AtomicU64::new(0),
             shutdown: AtomicBool::new(false),
             counts: Counts::default(),
             stops_cancelled: AtomicU64::new(0),
@@ -433,6 +437,15 @@ impl Shared {
     /// The same for a line of text.
     pub(crate) fn note(&self, text: String) {
         self.post(Told::Note(text));
+    }
+
+    /// The same for a bookmark of the program.
+    pub(crate) fn bookmark(&self, text: &str) {
+        if self.forked() {
+            // The lock may have been held at the fork, and nobody would read it.
+            return;
+        }
+        self.post(Told::Bookmark(crate::watch::cut(text)));
     }
 
     /// The same for a thread, with what it asked for and what it was refused.

@@ -55,6 +55,10 @@ fn a_child_is_refused_and_can_end() {
                 if heap.try_enter(|_| ()) != Err(EnterError::Forked) {
                     return 1;
                 }
+                heap.bookmark("goes nowhere");
+                if !heap.watch(4).ended() {
+                    return 12;
+                }
                 let (h, g) = (heap.clone(), global.clone());
                 let there = std::thread::spawn(move || {
                     drop(g);

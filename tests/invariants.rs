@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Folders of the workspace that hold crates besides the root.
-const CRATES: &[&str] = &["alarm", "arraylet", "barrier", "cli", "derive", "scheduler", "verbosegc"];
+const CRATES: &[&str] =
+    &["alarm", "arraylet", "barrier", "cli", "derive", "live", "scheduler", "tuningfork", "verbosegc"];
 
 /// Folders in which every ordering is explained.
 const WITH_ATOMICS: &[&str] = &["src", "barrier/src", "arraylet/src", "alarm/src"];

@@ -14,6 +14,7 @@ const EDGES: &[(&str, &str)] = &[
     ("metronome-analysis", "metronome-verbosegc"),
     ("metronome-cli", "metronome-analysis"),
     ("metronome-cli", "metronome-gc"),
+    ("metronome-cli", "metronome-live"),
     ("metronome-cli", "metronome-verbosegc"),
     ("metronome-gc", "metronome-alarm"),
     ("metronome-gc", "metronome-arraylet"),
@@ -21,6 +22,8 @@ const EDGES: &[(&str, &str)] = &[
     ("metronome-gc", "metronome-derive"),
     ("metronome-gc", "metronome-scheduler"),
     ("metronome-gc", "metronome-verbosegc"),
+    ("metronome-live", "metronome-gc"),
+    ("metronome-live", "metronome-tuningfork"),
 ];
 
 /// Dependencies within the workspace of tests, examples and benches only.
@@ -38,7 +41,9 @@ const NO_UNSAFE: &[&str] = &[
     "metronome-barrier",
     "metronome-cli",
     "metronome-derive",
+    "metronome-live",
     "metronome-scheduler",
+    "metronome-tuningfork",
     "metronome-verbosegc",
 ];
 

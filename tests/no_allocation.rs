@@ -225,6 +225,8 @@ fn the_collector_and_the_alarm_allocate_nothing() {
         .set("verify", "off")
         .build()
         .expect("the configuration is valid");
+    // Watched by one whose ring is soon full: that is the writer's business alone.
+    let watch = heap.watch(64);
     let work = || {
         heap.enter(|m| {
             let handles = fill(m);
@@ -252,5 +254,6 @@ fn the_collector_and_the_alarm_allocate_nothing() {
     let counts = [&BY_COLLECTOR, &BY_ALARM, &BY_OTHERS].map(|c| c.load(Relaxed));
     println!("collector, alarm, others: {counts:?}");
     assert_eq!(counts[..2], [0, 0]);
+    assert!(watch.lost() > 0, "the watcher's ring was full all the time");
     assert!(counts[2] > 0, "the counter counts: making handles and writing reports allocates");
 }

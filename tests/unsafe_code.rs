@@ -16,7 +16,9 @@ const SOURCES: &[&str] = &[
     "barrier/src",
     "cli/src",
     "derive/src",
+    "live/src",
     "scheduler/src",
+    "tuningfork/src",
     "verbosegc/src",
 ];
 

@@ -6,6 +6,7 @@ use crate::check::CheckArgs;
 use crate::output::{USAGE, one_line, print, say};
 use crate::quantity::{parse_factor, parse_seconds, parse_size};
 use crate::report::ReportArgs;
+use crate::view::{ExportArgs, LiveArgs, TopArgs, ViewArgs};
 use clap::builder::{OsStringValueParser, PossibleValuesParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -14,6 +15,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+
+/// Commands whose errors name them.
+const COMMANDS: [&str; 7] = ["run", "check", "report", "advise", "live", "top", "export"];
 
 /// Runs workloads on the Metronome collector and measures what the program feels of it
 #[derive(Parser, Debug)]
@@ -33,6 +37,12 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Say what to change, by what verbose GC logs show: each finding with its evidence
     Advise(AdviseArgs),
+    /// Replay a recording, a trace or a log on a page in the browser
+    Live(LiveArgs),
+    /// Show a heap that is served, in the terminal
+    Top(TopArgs),
+    /// Write logs, recordings and traces as traces for other viewers
+    Export(ExportArgs),
     /// Print the table of the heap's options (Markdown)
     Options,
 }
@@ -108,6 +118,9 @@ pub(crate) struct RunArgs {
     /// Name each file that is skipped, cut or not valid UTF-8, and say more in the summary
     #[arg(short, long, help_heading = "Input and output")]
     pub(crate) verbose: bool,
+
+    #[command(flatten)]
+    pub(crate) view: ViewArgs,
 
     #[command(flatten)]
     pub(crate) heap: HeapFlags,
@@ -208,7 +221,9 @@ pub(crate) fn explain(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => return print(&error.render().to_string()),
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            say("metronome: say what to do: run, check, report, advise or options (see metronome --help)");
+            say(
+                "metronome: say what to do: run, check, report, advise, live, top, export or options (see metronome --help)",
+            );
             return ExitCode::from(USAGE);
         }
         _ => {}
@@ -225,8 +240,7 @@ pub(crate) fn explain(error: &clap::Error) -> ExitCode {
             _ => None,
         });
     let tip = near.map(|s| format!("; did you mean {s}?")).unwrap_or_default();
-    let command =
-        std::env::args().nth(1).filter(|word| ["run", "check", "report", "advise"].contains(&word.as_str()));
+    let command = std::env::args().nth(1).filter(|word| COMMANDS.contains(&word.as_str()));
     let command = command.map(|word| format!(" {word}")).unwrap_or_default();
     say(format_args!("metronome{command}: {first}{tip} (see metronome{command} --help)"));
     ExitCode::from(USAGE)

@@ -13,6 +13,7 @@ mod quantity;
 mod report;
 mod run;
 mod signals;
+mod view;
 mod workload;
 
 use args::{Cli, Command};
@@ -30,6 +31,9 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Advise(args) => advise::run(&args),
+        Command::Live(args) => view::live(&args),
+        Command::Top(args) => view::top(&args),
+        Command::Export(args) => view::export(&args),
         Command::Options => output::print(&metronome_gc::config::options_markdown()),
     }
 }

@@ -14,10 +14,12 @@ mod task;
 use crate::args::RunArgs;
 use crate::output::{USAGE, one_line, say, write_out};
 use crate::signals::Signals;
+use crate::view::Outputs;
 use crate::workload::{Tally, Workload};
 use env::{Env, Failure};
 use metronome_gc::config::Config;
 use metronome_gc::{BuildError, Heap, Mutator, Stats};
+use metronome_live::Output;
 use notices::{Listener, Told};
 use progress::Progress;
 use std::path::Path;
@@ -54,6 +56,8 @@ pub(crate) struct Outcome {
     /// The problems, if any, are only that the user ended the run early.
     unfinished: bool,
     peak_rss_bytes: Option<u64>,
+    /// Files that were asked for and are not complete, in words.
+    outputs_lost: Vec<String>,
 }
 
 impl Outcome {
@@ -122,11 +126,11 @@ fn perform(args: &RunArgs, signals: &Signals) -> Result<ExitCode, String> {
         ("--json", json_file),
         ("--verbose-gc", config.verbose_gc.as_deref()),
     ];
-    let named: Vec<(&str, &Path)> =
-        named.into_iter().filter_map(|(flag, path)| Some((flag, path?))).collect();
+    let named = named.into_iter().filter_map(|(flag, path)| Some((flag, path?)));
     let stdout = Path::new("/dev/stdout");
     let redirected = std::fs::metadata(stdout).is_ok_and(|there| there.is_file());
     let stdout = redirected.then_some(("standard output", stdout));
+    let named = named.into_iter().chain(args.view.files.named());
     files::distinct(&stdout.into_iter().chain(named).collect::<Vec<_>>())?;
     let refuse = |path: &Path, e: &dyn std::fmt::Display| {
         format!("--json {}: {e}; choose a file that can be written", path.display())
@@ -136,12 +140,13 @@ fn perform(args: &RunArgs, signals: &Signals) -> Result<ExitCode, String> {
         None => None,
     };
     let workload = plan::plan(args, &mut config, signals)?;
-    let outcome = measure(args, config, workload, signals)?;
+    let outputs = args.view.files.create()?;
+    let outcome = measure(args, config, workload, outputs, signals)?;
     let text = summary::text(&outcome, args.verbose);
     let value = format!("{:#}\n", json::value(&outcome));
 
     // First what others read: it must not be lost because nobody reads the summary.
-    let mut lost = Vec::new();
+    let mut lost = outcome.outputs_lost.clone();
     if let Some((path, results)) = results {
         lost.extend(results.write(&value).err().map(|e| refuse(path, &e)));
     }
@@ -222,6 +227,7 @@ fn measure(
     args: &RunArgs,
     config: Config,
     workload: Arc<dyn Workload>,
+    outputs: Vec<Output>,
     signals: &Signals,
 ) -> Result<Outcome, String> {
     let heap = Heap::builder().config(config.clone()).build().map_err(|e| match e {
@@ -231,8 +237,10 @@ fn measure(
         e => e.to_string(),
     })?;
     let listener = Listener::of(&heap);
+    let outputs = Outputs::start(&args.view, outputs, &heap)?;
     let mut refusals = heap.refusals().to_vec();
     let env = Arc::new(Env::new(heap, Arc::clone(&signals.interrupted)).with_threads(args.mutators));
+    outputs.bookmark(&env.heap, &format!("{} begins", workload.name()));
     let (send, ended) = mpsc::channel();
     let (unheard, _) = mpsc::channel();
 
@@ -263,6 +271,7 @@ fn measure(
         progress.show(&env);
     }
     progress.end();
+    outputs.bookmark(&env.heap, &format!("{} has ended", workload.name()));
     env.quit();
 
     let mut tally = Tally::default();
@@ -296,6 +305,7 @@ fn measure(
     let stats = env.heap.stats();
     // The last clone: closes the heap and finishes its log.
     drop(env);
+    let outputs_lost = outputs.finish();
     Ok(Outcome {
         workload: workload.name(),
         plan: workload.plan(),
@@ -314,6 +324,7 @@ fn measure(
         // Relaxed: a flag that carries no data.
         interrupted: signals.interrupted.load(Relaxed),
         unfinished,
+        outputs_lost,
         peak_rss_bytes: peak_rss_bytes(),
     })
 }

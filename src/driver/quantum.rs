@@ -24,6 +24,8 @@ impl Driver {
         s.resumed_ns.store(0, Relaxed);
         let free_before = s.space.free_bytes();
         let start_ns = s.clock.now();
+        // Relaxed: a report.
+        s.asked_ns.store(start_ns, Relaxed);
         // A stop may use up the quantum, but not more.
         let work_budget = budget_ns.saturating_sub(self.margin_ns);
         let stop_budget = s.config.effective_stop_budget_ns().min(work_budget);
@@ -51,7 +53,8 @@ impl Driver {
         let stopped = match stopped {
             Ok(stopped) => stopped,
             Err(cancelled) => {
-                // Relaxed: a counter.
+                // Relaxed: a report, a counter.
+                s.asked_ns.store(0, Relaxed);
                 s.stops_cancelled.fetch_add(1, Relaxed);
                 s.announce_memory();
                 let end_ns = s.clock.now();
@@ -116,6 +119,8 @@ impl Driver {
         }
         self.stressed.yields = self.collector.held;
         let sleepers = s.gate.sleepers();
+        // Relaxed: a report.
+        s.asked_ns.store(0, Relaxed);
         drop(stopped);
         machine!(s, m => m.released());
         let end_ns = s.clock.now();

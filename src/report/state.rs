@@ -7,10 +7,11 @@ use crate::meter::STEP_CEILING_NS;
 use crate::notice::Notification;
 use crate::shared::{Shared, Told};
 use crate::stats::{Distribution, FinalizerCounts, PhaseSteps, Predicted, ReferenceCounts, Stats};
+use crate::watch::{Feeds, HeapEvent, Seen, word};
 use hdrhistogram::Histogram;
 use metronome_barrier::Phase;
 use metronome_scheduler::MmuTracker;
-use metronome_verbosegc::model::{self, QuantumPhase};
+use metronome_verbosegc::model;
 use metronome_verbosegc::writer::{LogWriter, QuantumFacts, WorkFacts};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -90,6 +91,7 @@ pub(super) struct State {
     pub(super) lost_reported: u64,
     pub(super) longest_stop_ns: u64,
     pub(super) priority: u64,
+    pub(super) feeds: Feeds,
 }
 impl State {
     /// Writes to the log if there is one; a failing log is given up, said once, and remembered.
@@ -109,6 +111,41 @@ impl State {
         eprintln!("metronome: writing the verbose GC log failed, it ends here: {e}");
         self.sums.log_error.get_or_insert(e);
         self.log = None;
+    }
+
+    /// Tells the watchers, if there are any.
+    pub(super) fn see(&mut self, ns: u64, event: impl FnOnce() -> HeapEvent) {
+        if self.feeds.watched() {
+            self.feeds.offer(Seen { ns, event: event() });
+        }
+    }
+
+    /// Tells the watchers what there is to be seen now: memory, and how mutators answered.
+    pub(super) fn look(&mut self, s: &Shared) {
+        if !self.feeds.watched() {
+            return;
+        }
+        let now = s.clock.now();
+        // Relaxed: a hint.
+        let trigger = s.trigger_bytes.load(Relaxed);
+        self.see(now, || HeapEvent::Memory {
+            used_bytes: s.space.used_bytes(),
+            heap_bytes: s.space.heap_bytes(),
+            trigger_bytes: (trigger != u64::MAX).then_some(trigger),
+            allocated_bytes: s.space.allocated_bytes(),
+            resident_bytes: s.space.resident_bytes(),
+        });
+        for r in s.records() {
+            let (stops, sum_ns, max_ns) = r.arrivals.take();
+            if stops > 0 {
+                self.see(now, || HeapEvent::MutatorStops {
+                    mutator: r.name().to_string(),
+                    stops,
+                    sum_ns,
+                    max_ns,
+                });
+            }
+        }
     }
 
     pub(super) fn notice(&mut self, n: Notification) {
@@ -154,7 +191,13 @@ impl State {
     /// What ordinary threads have told.
     pub(super) fn told(&mut self, s: &Shared, ns: u64, told: Told) {
         match told {
+            Told::Bookmark(text) => {
+                self.see(ns, || HeapEvent::Bookmark { text: text.clone() });
+                let text = format!("bookmark: {text}");
+                self.write(|log| log.note(ns, &model::Note { text }));
+            }
             Told::Note(text) => {
+                self.see(ns, || HeapEvent::Note { text: text.clone() });
                 self.write(|log| log.note(ns, &model::Note { text: text.clone() }));
                 self.notice(Notification::Note { text });
             }
@@ -168,6 +211,11 @@ impl State {
             Told::Notification(n) => {
                 match &n {
                     Notification::Resized { from_bytes, to_bytes, returned_bytes, reason } => {
+                        self.see(ns, || HeapEvent::Resized {
+                            from_bytes: *from_bytes,
+                            to_bytes: *to_bytes,
+                            reason,
+                        });
                         let facts = model::Resize {
                             direction: match to_bytes.cmp(from_bytes) {
                                 std::cmp::Ordering::Less => model::ResizeDirection::Shrink,
@@ -185,6 +233,7 @@ impl State {
                     }
                     Notification::LowMemory { text } => {
                         let text = format!("the system is low on memory: {text}");
+                        self.see(ns, || HeapEvent::Note { text: text.clone() });
                         self.write(|log| log.note(ns, &model::Note { text }));
                     }
                     _ => {}
@@ -281,13 +330,7 @@ impl State {
         let facts = QuantumFacts {
             start_ns: q.start_ns,
             end_ns: end,
-            phase: match q.phase {
-                Phase::Idle => QuantumPhase::Unknown,
-                Phase::Snapshot => QuantumPhase::Precollect,
-                Phase::Mark => QuantumPhase::Mark,
-                Phase::Weak | Phase::Finalize | Phase::Phantom => QuantumPhase::Postcollect,
-                Phase::Sweep => QuantumPhase::Sweep,
-            },
+            phase: word(q.phase),
             exclusive_access_ns: q.stop_ns,
             wakeup_ns: q.wakeup_ns,
             planned_ns: q.planned_ns,

@@ -57,6 +57,36 @@ pub(crate) struct Record {
     pub(crate) index: u32,
     pub(crate) link: AtomicU32,
     name: SlowMutex<Arc<str>>,
+    /// How fast its mutator answered.
+    pub(crate) arrivals: Arrivals,
+}
+
+/// How a mutator answered stop requests since somebody last looked. Noted by the mutator, taken by the writer.
+#[derive(Debug, Default)]
+pub(crate) struct Arrivals {
+    stops: AtomicU64,
+    sum_ns: AtomicU64,
+    max_ns: AtomicU64,
+}
+
+impl Arrivals {
+    /// The mutator arrives `ns` after it was asked. Wait-free.
+    pub(crate) fn note(&self, ns: u64) {
+        // Relaxed, here and below: counters that a report reads; it may miss one of three for a moment.
+        self.sum_ns.fetch_add(ns, Relaxed);
+        self.max_ns.fetch_max(ns, Relaxed);
+        self.stops.fetch_add(1, Relaxed);
+    }
+
+    /// Number, sum and maximum since the last look.
+    pub(crate) fn take(&self) -> (u64, u64, u64) {
+        // Relaxed: as above.
+        let stops = self.stops.swap(0, Relaxed);
+        if stops == 0 {
+            return (0, 0, 0);
+        }
+        (stops, self.sum_ns.swap(0, Relaxed), self.max_ns.swap(0, Relaxed))
+    }
 }
 
 // SAFETY: `local` is touched by the owner while running or by the collector while stopped (INV-STOP-EXCLUSIVE);
@@ -81,6 +111,7 @@ impl Record {
             index,
             link: AtomicU32::new(0),
             name: SlowMutex::new("".into()),
+            arrivals: Arrivals::default(),
         }
     }
 
