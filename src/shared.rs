@@ -196,6 +196,8 @@ pub(crate) struct Shared {
     pub(crate) alarm: std::sync::OnceLock<metronome_alarm::AlarmControl>,
     /// Wall times of the collector's steps.
     pub(crate) step_times: metronome_alarm::LatenessHistogram,
+    /// CPU times of the collector's steps, by kind.
+    pub(crate) step_kinds: crate::step_times::StepTimes,
     /// Wakes the reaper.
     pub(crate) reap_seq: AtomicU32,
     pub(crate) reaped: AtomicU64,
@@ -283,6 +285,7 @@ impl Shared {
             finalizer_done: AtomicU32::new(0),
             alarm: std::sync::OnceLock::new(),
             step_times: metronome_alarm::LatenessHistogram::new(),
+            step_kinds: crate::step_times::StepTimes::new(),
             reap_seq: AtomicU32::new(0),
             reaped: AtomicU64::new(0),
             reaper_panics: AtomicU64::new(0),

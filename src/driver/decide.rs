@@ -165,9 +165,10 @@ impl Driver {
     /// With `exhaustion = degrade`, utilization sinks as the headroom falls behind the predicted need.
     pub(super) fn set_allowance(&mut self, now: u64, hurry: Option<DepartureReason>) {
         let s = &self.shared;
-        // The plan stays a margin below the allowance, so that what a quantum's end takes longer breaks no window.
+        // The plan stays a margin below the allowance, so that what a quantum's end takes longer breaks no window; where
+        // budgets are overshot by more (interrupts count as the collector's time), by as much.
         let full = self.scheduler.base_allowance();
-        let base = full - self.margin_ns.min(full / 20);
+        let base = full - self.margin_ns.min(full / 20).max(self.overshoot_ns.min(full / 8));
         let window = s.config.window_ns;
         let allowance = match s.config.exhaustion {
             _ if hurry == Some(DepartureReason::SystemGc) => window,
@@ -236,6 +237,11 @@ impl Driver {
         let wanted = (release_ns + base / 4).min(base * 2);
         self.margin_ns =
             wanted.max(self.margin_ns - (self.margin_ns - base.min(self.margin_ns)) / 64).max(base);
+    }
+
+    /// Overshoots are held for some ten windows' worth of quanta and forgotten slowly.
+    pub(super) fn learn_overshoot(&mut self, by_ns: u64) {
+        self.overshoot_ns = by_ns.max(self.overshoot_ns - self.overshoot_ns / 64);
     }
 
     /// Collector time that this cycle still needs if it has as many objects to scan as the last one, at its own pace so
