@@ -37,6 +37,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// The idle collector thread looks at the allocation rate this often.
 const IDLE_SAMPLE_NS: u64 = 10_000_000;
+/// While nobody allocates it looks ever more seldom, down to this; the first refill wakes it.
+const DOZE_NS: u64 = 500_000_000;
+/// The alarm of an idle heap ticks this often.
+const IDLE_TICK_NS: u64 = 50_000_000;
 /// Failed allocations are told at most once in this time.
 const FAILED_NS: u64 = 50_000_000;
 /// A mutator that holds up a cycle this long without a safepoint is named.
@@ -102,6 +106,8 @@ pub(crate) struct Driver {
     /// The mutator that the cycle waits for, since when, and whether that was reported.
     blocked: Option<(usize, u64, bool)>,
     triggered: bool,
+    /// Samples one after the other without any allocation.
+    quiet: u32,
     sample: (u64, u64),
     failed_seen: u64,
     /// When failed allocations were last told.
@@ -178,6 +184,7 @@ impl Driver {
             cycle: CycleSums::default(),
             blocked: None,
             triggered: false,
+            quiet: 0,
             sample: (now, 0),
             failed_seen: 0,
             failed_told_ns: None,
@@ -269,7 +276,7 @@ impl Driver {
                 // Relaxed: a hint for the alarm and for refills.
                 self.shared.wants_ticks.store(false, Relaxed);
                 self.suppress_ticks(true);
-                return Round::Sleep(Some(now.saturating_add(IDLE_SAMPLE_NS)));
+                return Round::Sleep(Some(now.saturating_add(self.idle_sleep())));
             };
             self.start_cycle(now, reason);
             self.due_ns = now;
@@ -363,7 +370,18 @@ impl Driver {
     fn sample_allocation(&mut self, now: u64) {
         let allocated = self.shared.space.allocated_bytes();
         let (at, before) = self.sample;
-        self.pacer.allocation_sample(now.saturating_sub(at), allocated.saturating_sub(before));
+        let mut elapsed = now.saturating_sub(at);
+        // A long time without allocation is that many samples, not a long distance between looks.
+        for _ in 0..DOZE_NS / IDLE_SAMPLE_NS {
+            if elapsed < 2 * IDLE_SAMPLE_NS || self.cycle.open {
+                break;
+            }
+            self.pacer.allocation_sample(IDLE_SAMPLE_NS, 0);
+            elapsed -= IDLE_SAMPLE_NS;
+        }
+        let bytes = allocated.saturating_sub(before);
+        self.quiet = if bytes > 0 { 0 } else { self.quiet.saturating_add(1) };
+        self.pacer.allocation_sample(elapsed, bytes);
         self.sample = (now, allocated.max(before));
         self.publish_trigger();
         let (free, heap) = (self.shared.space.free_bytes(), self.shared.space.heap_bytes());

@@ -8,6 +8,12 @@
 //! collector: open ──stop──▶ stopped (count = 0) ──release──▶ open
 //!                     └──▶ cancelled at the deadline (count > 0): open
 //! ```
+//! # Waiting without sleeping
+//! Where every running mutator has a CPU and stops are short, those that have arrived spin until the release
+//! (`let_spin`): it costs nobody a CPU, no CPU has to be woken, and none is taken for free by the system, which would move
+//! the mutator that the collector has preempted there. One that has spun for an eighth of its turns and sees that somebody
+//! has still not arrived sleeps: it may be in the other's way.
+//!
 //! # The end of a stop
 //! Waking a CPU that sleeps takes longer than some stops last. So the collector announces the end of a stop shortly before it
 //! (`announce_end`): sleepers wake up and spin, for a bounded time, until the release, which then is two stores and needs no
@@ -50,6 +56,8 @@ pub(crate) struct Gate {
     sleepers: AtomicU32,
     /// `poll` of the stop whose end was announced last.
     ending: AtomicU32,
+    /// Turns for which mutators wait before they sleep.
+    turns: AtomicU32,
 }
 
 /// Turns of a mutator that was woken ahead of the release: some 50 us, twice the time that it is woken ahead by.
@@ -61,6 +69,12 @@ const AHEAD: Spin = Spin(1);
 /// How long to spin before sleeping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spin(pub(crate) u32);
+
+impl Spin {
+    /// What mutators do unless the collector lets them spin: a quantum takes longer than a little spinning, and where there
+    /// are more mutators than CPUs one that spins keeps another from arriving.
+    pub(crate) const NONE: Spin = Spin(0);
+}
 
 /// Why a stop did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +139,8 @@ impl Gate {
     fn wait_open(&self, spin: Spin) {
         // The stop whose announced end was waited for in vain.
         let mut in_vain = None;
-        let mut spin = spin;
+        // Relaxed: a hint.
+        let mut spin = Spin(spin.0.max(self.turns.load(Relaxed)));
         while !self.spin_open(spin) {
             let Some(ending) = self.sleep_through(in_vain) else { return };
             in_vain = Some(ending);
@@ -135,10 +150,14 @@ impl Gate {
 
     /// Whether the gate is open within so many turns.
     fn spin_open(&self, spin: Spin) -> bool {
-        for _ in 0..spin.0 {
+        for turn in 0..spin.0 {
             // Relaxed: re-checked by the caller's exchange.
-            if self.word.load(Relaxed) & STOP == 0 {
+            let w = self.word.load(Relaxed);
+            if w & STOP == 0 {
                 return true;
+            }
+            if turn > spin.0 / 8 && w & COUNT > 0 {
+                return false;
             }
             spin_loop();
         }
@@ -242,10 +261,15 @@ impl Gate {
         }
     }
 
-    /// Running mutators, for reports.
-    #[cfg(test)]
+    /// Mutators may wait for so many turns before they sleep, in the stops from now on.
+    pub(crate) fn let_spin(&self, spin: Spin) {
+        // Relaxed: a hint.
+        self.turns.store(spin.0, Relaxed);
+    }
+
+    /// Running mutators: a hint.
     pub(crate) fn running(&self) -> u32 {
-        // Relaxed: a report.
+        // Relaxed: a hint.
         (self.word.load(Relaxed) & COUNT) as u32
     }
 }

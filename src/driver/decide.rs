@@ -1,6 +1,6 @@
 //! Decisions between quanta: when a cycle starts, how much of a window it may take, how large the heap should be.
 
-use super::{CycleSums, Driver};
+use super::{CycleSums, DOZE_NS, Driver, IDLE_SAMPLE_NS, IDLE_TICK_NS};
 use crate::config::{Exhaustion, TriggerMode};
 use crate::events::{Enough, Event};
 use crate::reason::{CycleReason, DepartureReason};
@@ -74,8 +74,7 @@ impl Driver {
         let overdue = s.config.cycle_interval_ns.is_some_and(|i| since >= i);
         // Regions can run out before bytes do: by size classes, and by threads that each hold some. Not at once after a
         // cycle that could not help.
-        let scarce = s.space.free_regions() <= s.low_regions()
-            && s.allocated_since_cycle() >= s.space.heap_bytes() / 16;
+        let scarce = s.regions_scarce();
         let external = s.external.load(Relaxed).saturating_sub(self.external_at_end);
         let by_size = match s.config.trigger {
             TriggerMode::Paced => CycleReason::Headroom,
@@ -98,16 +97,39 @@ impl Driver {
         Some(if reason == CycleReason::Explicit && waited { CycleReason::OutOfMemory } else { reason })
     }
 
-    /// With `suppress-idle-ticks` the alarm sleeps while no cycle is active; refills then look at the trigger.
+    /// How long the idle collector thread sleeps: the longer, the longer nobody has allocated.
+    pub(super) fn idle_sleep(&self) -> u64 {
+        let s = &self.shared;
+        let sleep = IDLE_SAMPLE_NS.saturating_mul(1 << self.quiet.min(10)).min(DOZE_NS);
+        // Relaxed: a hint for refills. One that misses it is late by the sleep at most, which the next one ends.
+        s.dozes.store(sleep > IDLE_SAMPLE_NS, Relaxed);
+        match s.config.cycle_interval_ns {
+            // Relaxed: this thread's own note.
+            Some(i) => sleep.min(
+                s.last_cycle_ns
+                    .load(Relaxed)
+                    .saturating_add(i)
+                    .saturating_sub(self.last_now_ns)
+                    .max(IDLE_SAMPLE_NS / 10),
+            ),
+            None => sleep,
+        }
+    }
+
+    /// While no cycle is active the alarm has next to nothing to do, as refills look at the trigger: it ticks seldom, or
+    /// with `suppress-idle-ticks` not at all.
     pub(super) fn suppress_ticks(&self, idle: bool) {
-        if self.shared.config.suppress_idle_ticks
-            && let Some(alarm) = self.shared.alarm.get()
-        {
-            if idle {
+        let Some(alarm) = self.shared.alarm.get() else { return };
+        let c = &self.shared.config;
+        match (c.suppress_idle_ticks, idle) {
+            (true, true) => {
                 alarm.pause();
-            } else {
+            }
+            (true, false) => {
                 alarm.resume();
             }
+            (false, true) => alarm.tick_each(u32::try_from(IDLE_TICK_NS / c.beat_ns).unwrap_or(1)),
+            (false, false) => alarm.tick_each(1),
         }
     }
 

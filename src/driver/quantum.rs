@@ -43,6 +43,8 @@ impl Driver {
                 b.boost(s);
             }
         };
+        // One who spins in a CPU of its own is in nobody's way.
+        s.gate.let_spin(if s.gate.running() <= s.cpus { s.pause_spin } else { Spin::NONE });
         let eager = self.help_at_once > 0;
         let patience = if eager { NO_PATIENCE_NS } else { PATIENCE_NS }.min(stop_budget / 2);
         let spin = if eager { Spin(self.spin.0.max(NO_PATIENCE.0)) } else { self.spin };
