@@ -109,6 +109,8 @@ pub(crate) struct Driver {
     /// Samples one after the other without any allocation.
     quiet: u32,
     sample: (u64, u64),
+    /// Collector time until then.
+    sample_collector_ns: u64,
     failed_seen: u64,
     /// When failed allocations were last told.
     failed_told_ns: Option<u64>,
@@ -186,6 +188,7 @@ impl Driver {
             triggered: false,
             quiet: 0,
             sample: (now, 0),
+            sample_collector_ns: 0,
             failed_seen: 0,
             failed_told_ns: None,
             cancelled: 0,
@@ -370,7 +373,10 @@ impl Driver {
     fn sample_allocation(&mut self, now: u64) {
         let allocated = self.shared.space.allocated_bytes();
         let (at, before) = self.sample;
-        let mut elapsed = now.saturating_sub(at);
+        // Relaxed: this thread's own.
+        let collector_ns = self.shared.counts.collector_ns.load(Relaxed);
+        let taken = collector_ns - std::mem::replace(&mut self.sample_collector_ns, collector_ns);
+        let mut elapsed = now.saturating_sub(at).saturating_sub(taken);
         // A long time without allocation is that many samples, not a long distance between looks.
         for _ in 0..DOZE_NS / IDLE_SAMPLE_NS {
             if elapsed < 2 * IDLE_SAMPLE_NS || self.cycle.open {

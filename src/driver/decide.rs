@@ -201,7 +201,7 @@ impl Driver {
                 // What the heap may still grow by is room too.
                 let heap = s.space.max_bytes();
                 let headroom = heap.saturating_sub(s.space.used_bytes());
-                let predicted = self.pacer.prediction().collector_ns.min(self.last_collector_ns);
+                let predicted = self.pacer.prediction().collector_most_ns.min(self.last_collector_ns);
                 // A prediction that was passed is worth a tenth of itself, or what this cycle's own pace says.
                 let remaining = predicted.saturating_sub(self.cycle.collector_ns).max(predicted / 10);
                 let remaining = remaining.max(self.remaining_by_pace());
@@ -240,11 +240,11 @@ impl Driver {
         };
         let free = space.max_bytes().saturating_sub(space.used_bytes());
         let expected = so_far.saturating_add(free).saturating_add(late);
-        (p.allocation_bytes > 0).then(|| Enough {
+        (p.allocation_most_bytes > 0).then(|| Enough {
             // More than the heap that is not enough, in any case: the live set may have grown since it was measured.
             heap_bytes: self.pacer.heap_needed_with(expected).max(space.max_bytes() / 8 * 9),
             live_bytes: p.live_bytes,
-            allocation_bytes: p.allocation_bytes.max(expected),
+            allocation_bytes: p.allocation_most_bytes.max(expected),
         })
     }
 
