@@ -170,6 +170,7 @@ impl Gate {
         self.sleepers.fetch_add(1, SeqCst);
         let announced = loop {
             let p = self.poll.load(SeqCst);
+            // Relaxed: re-checked by the caller's exchange.
             if self.word.load(Relaxed) & STOP == 0 {
                 break None;
             }

@@ -1,6 +1,7 @@
 //! The command line. The options of the heap come from the library's table, so that flags, TOML files, environment
 //! and documentation cannot drift apart.
 
+use crate::calibrate::CalibrateArgs;
 use crate::check::CheckArgs;
 use crate::output::{USAGE, one_line, print, say};
 use crate::quantity::{parse_factor, parse_seconds, parse_size};
@@ -25,6 +26,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a workload beside a 1 kHz real-time task; show pauses, utilization and whether the results were right
     Run(Box<RunArgs>),
+    /// Measure a program once: which heap gives which utilization during a cycle, and the other way round
+    Calibrate(Box<CalibrateArgs>),
     /// Examine this host: can the contract be kept here?
     Check(CheckArgs),
     /// Print the table of the heap's options (Markdown)
@@ -202,7 +205,7 @@ pub(crate) fn explain(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => return print(&error.render().to_string()),
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            say("metronome: say what to do: run, check or options (see metronome --help)");
+            say("metronome: say what to do: run, calibrate, check or options (see metronome --help)");
             return ExitCode::from(USAGE);
         }
         _ => {}
@@ -219,7 +222,8 @@ pub(crate) fn explain(error: &clap::Error) -> ExitCode {
             _ => None,
         });
     let tip = near.map(|s| format!("; did you mean {s}?")).unwrap_or_default();
-    let command = std::env::args().nth(1).filter(|word| word == "run" || word == "check");
+    let command =
+        std::env::args().nth(1).filter(|word| ["run", "calibrate", "check"].contains(&word.as_str()));
     let command = command.map(|word| format!(" {word}")).unwrap_or_default();
     say(format_args!("metronome{command}: {first}{tip} (see metronome{command} --help)"));
     ExitCode::from(USAGE)

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod calibrate;
 mod check;
 mod output;
 mod quantity;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     };
     match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Options => output::print(&metronome_gc::config::options_markdown()),
     }

@@ -43,8 +43,13 @@ impl Driver {
                 b.boost(s);
             }
         };
-        // One who spins in a CPU of its own is in nobody's way.
-        s.gate.let_spin(if s.gate.running() <= s.cpus { s.pause_spin } else { Spin::NONE });
+        // One who spins in a CPU of its own is in nobody's way; without a real-time priority the collector needs one too.
+        // Relaxed: written before the heap could be used.
+        let fifo = s.collector_fifo.load(Relaxed);
+        let running_at_first = s.gate.running();
+        let room = s.cpus.saturating_sub(u32::from(!fifo));
+        s.gate.let_spin(if running_at_first <= room { s.pause_spin } else { Spin::NONE });
+        let announces = s.cpus > 1 && synchronous.is_none() && (fifo || running_at_first <= room);
         let eager = self.help_at_once > 0;
         let patience = if eager { NO_PATIENCE_NS } else { PATIENCE_NS }.min(stop_budget / 2);
         let spin = if eager { Spin(self.spin.0.max(NO_PATIENCE.0)) } else { self.spin };
@@ -121,7 +126,7 @@ impl Driver {
             if (now >= deadline || steps_left == 0 || self.collector.held) && synchronous.is_none() {
                 break;
             }
-            if now >= ahead && synchronous.is_none() && s.spin.0 > 0 {
+            if now >= ahead && announces {
                 ahead = u64::MAX;
                 stopped.announce_end();
                 now = s.clock.now();
