@@ -92,6 +92,8 @@ struct Row<T> {
 #[derive(Debug)]
 struct Table {
     contract: Contract,
+    /// Utilization that the collector keeps during a cycle, in parts per million.
+    target_ppm: u32,
     /// Utilizations in percent, with the heap that each needs.
     heaps: Vec<Row<u32>>,
     /// Heaps in bytes, with the utilization in parts per million that each gives.
@@ -113,16 +115,16 @@ impl Table {
             |&given: &u64| Row { given, follows: utilization_for_heap(contract, given).map(u64::from) };
         Table {
             contract: *contract,
+            target_ppm: config.target_utilization * 10_000,
             heaps: percents.iter().map(heap).collect(),
             utilizations: sizes.iter().map(utilization).collect(),
         }
     }
 
-    /// Utilization over whole periods of cycle and pause between cycles.
-    fn average(&self, heap_bytes: u64, utilization_ppm: u64) -> Option<u32> {
-        // At the very least utilization cycles follow each other, and rounding decides; a millionth less is no such edge.
-        let during = u32::try_from(utilization_ppm).unwrap_or(0).min(999_999).saturating_sub(1);
-        average_utilization(&self.contract, heap_bytes, during).ok().flatten()
+    /// Utilization over whole periods of cycle and pause between cycles, at the target during cycles; `None` if the heap does
+    /// not allow that.
+    fn average(&self, heap_bytes: u64) -> Option<u32> {
+        average_utilization(&self.contract, heap_bytes, self.target_ppm).ok().flatten()
     }
 
     fn text(&self) -> String {
@@ -148,11 +150,14 @@ impl Table {
                 Err(e) => format!("  {:>3} %  {e}\n", row.given),
             };
         }
-        out += "\nheap -> most utilization during a cycle (on average, with the pauses between cycles)\n";
+        out += &format!(
+            "\nheap -> most utilization during a cycle (and on average over time, with {} % during cycles)\n",
+            self.target_ppm / 10_000
+        );
         for row in &self.utilizations {
             out += &match row.follows {
                 Ok(ppm) => {
-                    let average = self.average(row.given, ppm);
+                    let average = self.average(row.given);
                     let average = average.map_or("-".into(), |p| format!("{:.1} %", f64::from(p) / 1e4));
                     format!("  {:>12}  {:.1} % ({average})\n", bytes(row.given), ppm as f64 / 1e4)
                 }
@@ -174,7 +179,7 @@ impl Table {
             })
         });
         let utilizations = self.utilizations.iter().map(|row| {
-            let average = row.follows.ok().and_then(|ppm| self.average(row.given, ppm));
+            let average = self.average(row.given);
             json!({
                 "heap_bytes": row.given,
                 "utilization": row.follows.ok().map(|ppm| ppm as f64 / 1e6),
@@ -228,6 +233,11 @@ mod tests {
         assert!((499_990..=500_000).contains(&row.follows.unwrap()), "{row:?}");
         let text = t.text();
         assert!(text.contains("50 %") && text.contains("120.0 MiB"), "{text}");
+        // 400 MiB at 70 %: T = 100 ms, A = 23.3 MiB; from m = 100 to the trigger at 376.7 MiB in 2.767 s of mutator time, beside
+        // 0.1 s of collector time.
+        let average = f64::from(t.average(400 * MIB).unwrap()) / 1e6;
+        assert!((average - 2.7667 / 2.8667).abs() < 1e-4, "{average}");
+        assert_eq!(t.average(130 * MIB), None, "130 MiB do not allow 70 %");
         // Back and forth.
         for row in &t.heaps {
             let back = utilization_for_heap(&t.contract, row.follows.unwrap()).unwrap();
