@@ -268,6 +268,12 @@ impl Gate {
         self.turns.store(spin.0, Relaxed);
     }
 
+    /// Mutators that sleep until the release: a hint.
+    pub(crate) fn sleepers(&self) -> u32 {
+        // Relaxed: a hint.
+        self.sleepers.load(Relaxed)
+    }
+
     /// Running mutators: a hint.
     pub(crate) fn running(&self) -> u32 {
         // Relaxed: a hint.

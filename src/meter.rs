@@ -11,6 +11,8 @@ const SUSPICIOUS_NS: u64 = 5_000;
 /// even if every one of them misses all caches. A step above it was interrupted where the thread's CPU clock does not show
 /// it: interrupts run on the thread's account, and so does, in most virtual machines, what the host takes.
 pub(crate) const STEP_CEILING_NS: u64 = 200_000;
+/// More than waking one sleeping mutator takes by its own work.
+const WAKE_CEILING_NS: u64 = 20_000;
 
 /// CPU time of the calling thread, which is the collector's.
 #[inline]
@@ -42,7 +44,7 @@ pub(crate) struct StepMeter {
     pub(crate) steps: u32,
     pub(crate) longest: StepName,
     pub(crate) longest_ns: u64,
-    /// Steps above the ceiling, and what they took above it.
+    /// Steps (and the release) above the ceiling, and what they took above it.
     pub(crate) interrupted: u32,
     pub(crate) interrupted_ns: u64,
 }
@@ -67,11 +69,6 @@ impl StepMeter {
         (self.cpu_ns, self.wall_ns) = (cpu_ns(s), to);
     }
 
-    /// The mutators were woken; that ended at `to`, and is no step.
-    pub(crate) fn pass_over_wake(&mut self, s: &Shared, to: u64) {
-        (self.cpu_ns, self.wall_ns) = (cpu_ns(s), to);
-    }
-
     /// A step ran from `from` to `to`: what it took of the thread's CPU time, as far as is known. Reads the CPU clock (about
     /// half a microsecond) only when the step looks longer than [`SUSPICIOUS_NS`]; what took less was not preempted.
     #[inline]
@@ -79,18 +76,33 @@ impl StepMeter {
         self.steps += 1;
         let mut ns = to.saturating_sub(from);
         if ns > SUSPICIOUS_NS {
-            let cpu = cpu_ns(s);
-            // The steps since the last reading took at most their wall time; the rest was this step's.
-            let since = cpu.saturating_sub(self.cpu_ns).saturating_sub(from.saturating_sub(self.wall_ns));
-            ns = ns.min(since.max(1));
-            (self.cpu_ns, self.wall_ns) = (cpu, to);
-            if ns > STEP_CEILING_NS {
-                self.interrupted += 1;
-                self.interrupted_ns += ns - STEP_CEILING_NS;
-            }
+            ns = self.own(s, from, to, STEP_CEILING_NS);
         }
         if ns > self.longest_ns {
             (self.longest, self.longest_ns) = (name, ns);
+        }
+        ns
+    }
+
+    /// The mutators were woken ahead of the release, or let run on, from `from` to `to`, at most `woken` of them by a wake-up. No step, but a likely moment
+    /// to lose the CPU at: in a virtual machine a wake-up of another CPU goes through the host.
+    pub(crate) fn release(&mut self, s: &Shared, from: u64, to: u64, woken: u32) {
+        let ceiling = STEP_CEILING_NS + u64::from(woken) * WAKE_CEILING_NS;
+        if to.saturating_sub(from) > ceiling {
+            self.own(s, from, to, ceiling);
+        }
+    }
+
+    /// CPU time from `from` until now, which is `to`; notes what of it is above the ceiling.
+    fn own(&mut self, s: &Shared, from: u64, to: u64, ceiling_ns: u64) -> u64 {
+        let cpu = cpu_ns(s);
+        // The steps since the last reading took at most their wall time; the rest was this stretch's.
+        let since = cpu.saturating_sub(self.cpu_ns).saturating_sub(from.saturating_sub(self.wall_ns));
+        let ns = to.saturating_sub(from).min(since.max(1));
+        (self.cpu_ns, self.wall_ns) = (cpu, to);
+        if ns > ceiling_ns {
+            self.interrupted += 1;
+            self.interrupted_ns += ns - ceiling_ns;
         }
         ns
     }

@@ -152,8 +152,9 @@ pub struct Stats {
     pub system_took_ns: u64,
     /// Work steps.
     pub steps: u64,
-    /// Steps that took longer, by the thread's CPU clock, than any step can by its own work (200 µs): interrupted where that
-    /// clock does not show it, as by the host of a virtual machine.
+    /// Steps that took longer, by the thread's CPU clock, than any step can by its own work (200 µs; a release of the
+    /// mutators: and 20 µs more for each that slept): interrupted where that clock does not show it, as by the host of a
+    /// virtual machine.
     pub interrupted_steps: u64,
     /// What they took above that; left out of charged figures, contained in all others.
     pub interrupted_ns: u64,

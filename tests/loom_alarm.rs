@@ -8,6 +8,9 @@
 #![cfg(loom)]
 #![allow(dead_code, unreachable_pub, reason = "the models use a part of the alarm's own files")]
 
+#[path = "loom/explore.rs"]
+mod explore;
+
 #[path = "../alarm/src/grid.rs"]
 mod grid;
 #[path = "../alarm/src/lateness.rs"]
@@ -17,6 +20,7 @@ mod sync;
 #[path = "../alarm/src/tick_loop.rs"]
 mod tick_loop;
 
+use explore::explore;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
@@ -75,14 +79,6 @@ fn start(world: &Arc<World>) -> thread::JoinHandle<u32> {
         });
         last
     })
-}
-
-fn explore(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    if builder.preemption_bound.is_none() {
-        builder.preemption_bound = Some(preemptions);
-    }
-    builder.check(f);
 }
 
 /// A paused alarm that is resumed ticks on, sees what was written before, and ends when it is stopped.

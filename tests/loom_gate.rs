@@ -12,12 +12,16 @@
 //! `wait_open` and `release` from something weaker.
 #![cfg(loom)]
 
+#[path = "loom/explore.rs"]
+mod explore;
+
 #[path = "../src/gate.rs"]
 mod gate;
 
 #[path = "loom/sync.rs"]
 mod sync;
 
+use explore::explore;
 use gate::{Cancelled, Gate, Spin};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -67,15 +71,6 @@ impl World {
         assert_eq!(self.gate.stop(None, || 0, Spin(0), None), Ok(()));
         assert_eq!(self.gate.running(), 0);
     }
-}
-
-/// Explores all interleavings with at most `preemptions` switches of thread that nobody waits for.
-fn explore(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    if builder.preemption_bound.is_none() {
-        builder.preemption_bound = Some(preemptions);
-    }
-    builder.check(f);
 }
 
 /// Two mutators, one of which comes by a pause point, and a stop: nobody runs meanwhile, both sides see what the

@@ -7,11 +7,15 @@
 #![cfg(loom)]
 #![allow(dead_code, unreachable_pub, reason = "the models use a part of the library's own files")]
 
+#[path = "loom/explore.rs"]
+mod explore;
+
 #[path = "../arraylet/src/stack.rs"]
 mod stack;
 #[path = "loom/sync.rs"]
 mod sync;
 
+use explore::explore;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{
@@ -65,14 +69,6 @@ impl World {
         // Acquire, Relaxed: as `Pool::claim`.
         self.free.fetch_update(Acquire, Relaxed, |n| n.checked_sub(1)).is_ok()
     }
-}
-
-fn explore(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    if builder.preemption_bound.is_none() {
-        builder.preemption_bound = Some(preemptions);
-    }
-    builder.check(f);
 }
 
 /// Two threads take an index each, use it and give it back: no index has two owners, each sees what the last owner

@@ -7,9 +7,13 @@
 //! wake-up that is missed is a deadlock, which loom reports (and the process aborts).
 #![cfg(loom)]
 
+#[path = "loom/explore.rs"]
+mod explore;
+
 #[path = "loom/sync.rs"]
 mod sync;
 
+use explore::explore;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
 use loom::thread;
@@ -59,14 +63,6 @@ impl Worker {
             futex_wait(&self.seq, seen, None);
         }
     }
-}
-
-fn explore(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    if builder.preemption_bound.is_none() {
-        builder.preemption_bound = Some(preemptions);
-    }
-    builder.check(f);
 }
 
 /// The thread ends when it is told to, whatever else comes.

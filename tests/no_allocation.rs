@@ -220,7 +220,11 @@ fn an_allocation_in_a_step_is_seen() {
 /// The collector's and the alarm's threads, over many cycles of a heap with all its threads.
 #[test]
 fn the_collector_and_the_alarm_allocate_nothing() {
-    let heap = Heap::builder().heap_bytes(16 << 20).build().expect("the configuration is valid");
+    let heap = Heap::builder()
+        .heap_bytes(16 << 20)
+        .set("verify", "off")
+        .build()
+        .expect("the configuration is valid");
     let work = || {
         heap.enter(|m| {
             let handles = fill(m);

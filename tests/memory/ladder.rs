@@ -37,10 +37,13 @@ fn garbage_makes_room_and_costs_no_soft_reference() {
         });
         let heap = heap.build().unwrap();
         let synchronous = settings[0].1 == "synchronous";
+        let mut rounds = 0;
         heap.enter(|m| {
             let kept = list(m, 100);
             let soft = soft_list(m, 100);
-            for _ in 0..3 {
+            // A quantum that was under way may have ended the cycle, so that nothing synchronous was needed.
+            while rounds < 3 || synchronous && heap.stats().synchronous_collections == 0 {
+                rounds += 1;
                 let error = fill_with_garbage(m);
                 assert!(matches!(error, AllocError::Exhausted { requested_bytes: BLOCK, .. }), "{error:?}");
                 m.safepoint();
@@ -50,7 +53,7 @@ fn garbage_makes_room_and_costs_no_soft_reference() {
             }
         });
         let stats = heap.stats();
-        assert_eq!((stats.failed_allocations, stats.out_of_memory), (3, 0));
+        assert_eq!((stats.failed_allocations, stats.out_of_memory), (rounds, 0));
         assert_eq!(stats.references.soft_cleared, 0);
         assert!(stats.departures > 0, "mutators waited");
         assert_eq!(stats.synchronous_collections > 0, synchronous);

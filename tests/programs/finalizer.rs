@@ -17,6 +17,9 @@ pub(crate) fn finalizer<P: Tag>(stage: &Stage<P>, this: &Root<Node<P>>, m: &mut 
     }
 }
 
+/// Finalizers after so many do nothing: one that registers its object again and runs a cycle would go on for ever.
+const ACT_MOST: usize = 200;
+
 /// Whether it is to panic.
 fn act<P: Tag>(stage: &Stage<P>, this: &Root<Node<P>>, m: &mut Mutator<'_>) -> bool {
     let (id, acts) = {
@@ -30,7 +33,7 @@ fn act<P: Tag>(stage: &Stage<P>, this: &Root<Node<P>>, m: &mut Mutator<'_>) -> b
         let n = w.finalizers;
         w.finalizers += 1;
         let all = &stage.program.acts;
-        let none = all.is_empty() || w.ending;
+        let none = all.is_empty() || w.ending || n >= ACT_MOST;
         (id, if none { vec![] } else { all[n % all.len()].clone() })
     };
     let mut panics = false;

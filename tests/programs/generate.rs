@@ -120,6 +120,16 @@ fn late(r: &mut Random) -> [Op; 7] {
     ]
 }
 
+/// Leaves few arrays with index leaves: each has half a million slots, at which the verifier looks many times in each cycle.
+fn few_large(steps: &mut [(u8, Op)]) {
+    const LARGE: usize = 2;
+    let lengths = steps.iter_mut().filter_map(|(_, op)| match op {
+        Op::Array { length, .. } | Op::Values { length, .. } => Some(length),
+        _ => None,
+    });
+    lengths.filter(|l| **l == Length::Index).skip(LARGE).for_each(|l| *l = Length::Leaves(29));
+}
+
 impl Program {
     /// The program of a seed.
     pub(crate) fn of_seed(seed: u64) -> Program {
@@ -140,6 +150,7 @@ impl Program {
                 steps.push((by, Op::random(r, large)));
             }
         }
+        few_large(&mut steps);
         Program { mutators: mutators as u8, glue, large, acts, steps }
     }
 
