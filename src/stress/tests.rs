@@ -68,6 +68,8 @@ fn heap(stress: &str) -> Heap {
         .heap_bytes(64 << 20)
         .set("stress", stress) // Steps in which the heap is verified are not counted.
         .set("verify", "off")
+        // Nor are cycles that the system's want of memory starts.
+        .set("memory-watch", "false")
         .build()
         .unwrap()
 }
