@@ -2,13 +2,13 @@
 //!
 //! A mutator that lost its CPU to another thread cannot poll before the system gives it back, which takes whole
 //! milliseconds where more threads than CPUs want to run. While the collector waits for it under SCHED_FIFO, the
-//! mutator is given the priority just below the collector's, so that it runs to its next poll at once; then it gets
-//! its own policy back. This is priority inheritance across the stop; it needs the same right as the collector's own
+//! mutator is given the priority just below the collector's, so that it runs to its next poll at once; when the stop is
+//! over, and it can run on, it gets its own policy back. This is priority inheritance across the stop; it needs the same right as the collector's own
 //! priority, and is left out where that was refused.
 //!
 //! # Who may touch what
 //! The collector thread only. A record that is `Running` belongs to a living thread that is inside the heap, so its
-//! thread id is valid.
+//! thread id is valid when it is boosted. It may have ended when it gets its policy back: an error of the system call.
 
 use crate::shared::{MutatorState, Shared};
 use std::sync::atomic::Ordering::Relaxed;
@@ -62,6 +62,11 @@ impl Boosted {
                 self.len += 1;
             }
         }
+    }
+
+    /// Whether somebody is boosted.
+    pub(crate) fn any(&self) -> bool {
+        self.len > 0
     }
 
     /// Gives all of them their own policies back.

@@ -16,12 +16,12 @@
 //! | step | unit |
 //! |---|---|
 //! | arm, terminate | O(1) |
-//! | mark | 64 references or objects, plus the slots of one object |
+//! | mark | 32 references or objects, plus the slots of one object |
 //! | roots, globals, softs, queued, weak, finalizers, revive, bury | 32 entries |
 //! | ephemerons | 32 entries, or 128 empty buckets; an object's look-up in a chain of expected length 1 |
 //! | log, grey | one chunk of 256, one word of 64 |
 //! | pass, flush | 64 mutators |
-//! | sweep | one region: at most 64 words of three bitmaps |
+//! | sweep | 16 regions, or those with 32 words, plus one region: at most 95 words of three bitmaps |
 
 #[allow(unsafe_code)]
 mod verify;
@@ -43,8 +43,9 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 const TABLE_CHUNK: u32 = if cfg!(metronome_tiny) { 2 } else { 32 };
 /// Mutators looked at in one step.
 const RECORD_CHUNK: usize = if cfg!(metronome_tiny) { 1 } else { 64 };
-/// Regions swept in one step.
-const SWEEP_CHUNK: u32 = 1;
+/// Regions looked at in one step of the sweep, and words of a bitmap after which it looks at no more.
+const SWEEP_CHUNK: u32 = if cfg!(metronome_tiny) { 1 } else { 16 };
+const SWEEP_WORDS: u32 = 32;
 
 /// Proof that no mutator of the heap runs, until dropped.
 #[derive(Debug)]
@@ -71,6 +72,13 @@ impl<'a> Stopped<'a> {
         let stopped = shared.gate.stop(deadline_ns, now, spin, nudge);
         machine!(shared, m => m.stop_ends(stopped.is_ok()));
         stopped.map(|()| Stopped { shared })
+    }
+}
+
+impl Stopped<'_> {
+    /// Says that this stop ends soon: see [`Gate::announce_end`](crate::gate::Gate::announce_end).
+    pub(crate) fn announce_end(&self) {
+        self.shared.gate.announce_end();
     }
 }
 
@@ -107,6 +115,30 @@ pub(crate) enum StepName {
 }
 
 impl StepName {
+    /// All of them, in the order of their numbers.
+    pub(crate) const ALL: [StepName; 20] = [
+        StepName::Arm,
+        StepName::Pass,
+        StepName::Mark,
+        StepName::Log,
+        StepName::Grey,
+        StepName::Roots,
+        StepName::Globals,
+        StepName::Softs,
+        StepName::Queued,
+        StepName::Ephemerons,
+        StepName::Flush,
+        StepName::Terminate,
+        StepName::Weak,
+        StepName::Finalizers,
+        StepName::Revive,
+        StepName::TerminateFinalize,
+        StepName::Bury,
+        StepName::BeginSweep,
+        StepName::Sweep,
+        StepName::End,
+    ];
+
     pub(crate) const fn text(self) -> &'static str {
         match self {
             StepName::Arm => "arm",
@@ -534,9 +566,12 @@ impl Collector {
     fn sweeping_step(&mut self, stopped: &Stopped<'_>, next: u32, end: u32) -> (StepName, Progress) {
         let s = &self.shared;
         if next < end {
-            let stop = end.min(next + SWEEP_CHUNK);
-            for i in next..stop {
-                let out = s.space.sweep_region(RegionId(i));
+            let last = end.min(next + SWEEP_CHUNK);
+            let (mut stop, mut words) = (next, 0);
+            while stop < last && words < SWEEP_WORDS {
+                let out = s.space.sweep_region(RegionId(stop));
+                stop += 1;
+                words += out.words;
                 self.counts.live_bytes += out.live_bytes;
                 self.counts.freed_bytes += out.freed_bytes;
                 self.counts.condemned_bytes += out.condemned_bytes;

@@ -37,6 +37,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// The idle collector thread looks at the allocation rate this often.
 const IDLE_SAMPLE_NS: u64 = 10_000_000;
+/// While nobody allocates it looks ever more seldom, down to this; the first refill wakes it.
+const DOZE_NS: u64 = 500_000_000;
+/// The alarm of an idle heap ticks this often.
+const IDLE_TICK_NS: u64 = 50_000_000;
 /// Failed allocations are told at most once in this time.
 const FAILED_NS: u64 = 50_000_000;
 /// A mutator that holds up a cycle this long without a safepoint is named.
@@ -45,7 +49,16 @@ const OVERDUE_NS: u64 = 250_000_000;
 /// The break after a cancelled stop is a beat, doubled with each further one up to 2^6 beats.
 const BACK_OFF_MAX: u32 = 6;
 /// A stop that lasts longer than this helps those who have not arrived.
-const PATIENCE_NS: u64 = 40_000;
+const PATIENCE_NS: u64 = 12_000;
+/// The same for some stops after one that needed help: the machine is busy, and a timer comes late by more than all this.
+const NO_PATIENCE_NS: u64 = 2_000;
+/// How many.
+const HELP_AT_ONCE: u32 = 31;
+/// Turns of a collector under SCHED_FIFO that waits for so short a time: about as long.
+const NO_PATIENCE: Spin = Spin(40);
+/// Mutators are woken this long before the end of a quantum, if that is not more than a third of it: longer than it takes
+/// to wake a sleeping CPU.
+const WAKE_AHEAD_NS: u64 = 30_000;
 
 /// What the driver did in one round; for tests in virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +106,11 @@ pub(crate) struct Driver {
     /// The mutator that the cycle waits for, since when, and whether that was reported.
     blocked: Option<(usize, u64, bool)>,
     triggered: bool,
+    /// Samples one after the other without any allocation.
+    quiet: u32,
     sample: (u64, u64),
+    /// Collector time until then.
+    sample_collector_ns: u64,
     failed_seen: u64,
     /// When failed allocations were last told.
     failed_told_ns: Option<u64>,
@@ -112,6 +129,10 @@ pub(crate) struct Driver {
     /// Part of a quantum kept for its last step and for waking the mutators, learned within bounds.
     margin_ns: u64,
     boosted: Option<Boosted>,
+    /// Stops to come in which mutators are helped at once.
+    help_at_once: u32,
+    /// The largest recent overshoot of a budget, for the plan's distance from the allowance.
+    overshoot_ns: u64,
     /// The last quantum, told when it is known when its last mutator has run on; and what is to be told after it.
     held: Option<Quantum>,
     held_after: [Option<Event>; 2],
@@ -165,7 +186,9 @@ impl Driver {
             cycle: CycleSums::default(),
             blocked: None,
             triggered: false,
+            quiet: 0,
             sample: (now, 0),
+            sample_collector_ns: 0,
             failed_seen: 0,
             failed_told_ns: None,
             cancelled: 0,
@@ -179,6 +202,8 @@ impl Driver {
             held: None,
             held_after: [None; 2],
             boosted: (fifo && shared.config.boost).then(|| Boosted::new(shared.config.gc_priority)).flatten(),
+            help_at_once: 0,
+            overshoot_ns: 0,
             last_collector_ns: 0,
             last_sweep_ns: 0,
             last_scanned: 0,
@@ -254,7 +279,7 @@ impl Driver {
                 // Relaxed: a hint for the alarm and for refills.
                 self.shared.wants_ticks.store(false, Relaxed);
                 self.suppress_ticks(true);
-                return Round::Sleep(Some(now.saturating_add(IDLE_SAMPLE_NS)));
+                return Round::Sleep(Some(now.saturating_add(self.idle_sleep())));
             };
             self.start_cycle(now, reason);
             self.due_ns = now;
@@ -348,7 +373,21 @@ impl Driver {
     fn sample_allocation(&mut self, now: u64) {
         let allocated = self.shared.space.allocated_bytes();
         let (at, before) = self.sample;
-        self.pacer.allocation_sample(now.saturating_sub(at), allocated.saturating_sub(before));
+        // Relaxed: this thread's own.
+        let collector_ns = self.shared.counts.collector_ns.load(Relaxed);
+        let taken = collector_ns - std::mem::replace(&mut self.sample_collector_ns, collector_ns);
+        let mut elapsed = now.saturating_sub(at).saturating_sub(taken);
+        // A long time without allocation is that many samples, not a long distance between looks.
+        for _ in 0..DOZE_NS / IDLE_SAMPLE_NS {
+            if elapsed < 2 * IDLE_SAMPLE_NS || self.cycle.open {
+                break;
+            }
+            self.pacer.allocation_sample(IDLE_SAMPLE_NS, 0);
+            elapsed -= IDLE_SAMPLE_NS;
+        }
+        let bytes = allocated.saturating_sub(before);
+        self.quiet = if bytes > 0 { 0 } else { self.quiet.saturating_add(1) };
+        self.pacer.allocation_sample(elapsed, bytes);
         self.sample = (now, allocated.max(before));
         self.publish_trigger();
         let (free, heap) = (self.shared.space.free_bytes(), self.shared.space.heap_bytes());

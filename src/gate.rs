@@ -8,8 +8,20 @@
 //! collector: open ──stop──▶ stopped (count = 0) ──release──▶ open
 //!                     └──▶ cancelled at the deadline (count > 0): open
 //! ```
+//! # Waiting without sleeping
+//! Where every running mutator has a CPU and stops are short, those that have arrived spin until the release
+//! (`let_spin`): it costs nobody a CPU, no CPU has to be woken, and none is taken for free by the system, which would move
+//! the mutator that the collector has preempted there. One that has spun for an eighth of its turns and sees that somebody
+//! has still not arrived sleeps: it may be in the other's way.
+//!
+//! # The end of a stop
+//! Waking a CPU that sleeps takes longer than some stops last. So the collector announces the end of a stop shortly before it
+//! (`announce_end`): sleepers wake up and spin, for a bounded time, until the release, which then is two stores and needs no
+//! system call. Whoever sleeps all the same (it had not yet gone to sleep when the end was announced, or has spun in vain) is
+//! woken by the release as ever.
+//!
 //! # Who may touch what
-//! One collector thread calls `stop`, `release`; mutators call the rest. While stopped, the collector may touch
+//! One collector thread calls `stop`, `announce_end`, `release`; mutators call the rest. While stopped, the collector may touch
 //! everything that running mutators may (INV-STOP-EXCLUSIVE): a mutator becomes running only by a
 //! read-modify-write of `word` that fails while the stop bit is set.
 //!
@@ -42,11 +54,27 @@ pub(crate) struct Gate {
     arrived: CachePadded<AtomicU32>,
     /// Mutators that sleep on `poll`.
     sleepers: AtomicU32,
+    /// `poll` of the stop whose end was announced last.
+    ending: AtomicU32,
+    /// Turns for which mutators wait before they sleep.
+    turns: AtomicU32,
 }
+
+/// Turns of a mutator that was woken ahead of the release: some 50 us, twice the time that it is woken ahead by.
+#[cfg(not(loom))]
+const AHEAD: Spin = Spin(2_000);
+#[cfg(loom)]
+const AHEAD: Spin = Spin(1);
 
 /// How long to spin before sleeping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spin(pub(crate) u32);
+
+impl Spin {
+    /// What mutators do unless the collector lets them spin: a quantum takes longer than a little spinning, and where there
+    /// are more mutators than CPUs one that spins keeps another from arriving.
+    pub(crate) const NONE: Spin = Spin(0);
+}
 
 /// Why a stop did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,29 +137,57 @@ impl Gate {
 
     #[cold]
     fn wait_open(&self, spin: Spin) {
-        for _ in 0..spin.0 {
+        // The stop whose announced end was waited for in vain.
+        let mut in_vain = None;
+        // Relaxed: a hint.
+        let mut spin = Spin(spin.0.max(self.turns.load(Relaxed)));
+        while !self.spin_open(spin) {
+            let Some(ending) = self.sleep_through(in_vain) else { return };
+            in_vain = Some(ending);
+            spin = AHEAD;
+        }
+    }
+
+    /// Whether the gate is open within so many turns.
+    fn spin_open(&self, spin: Spin) -> bool {
+        for turn in 0..spin.0 {
             // Relaxed: re-checked by the caller's exchange.
-            if self.word.load(Relaxed) & STOP == 0 {
-                return;
+            let w = self.word.load(Relaxed);
+            if w & STOP == 0 {
+                return true;
+            }
+            if turn > spin.0 / 8 && w & COUNT > 0 {
+                return false;
             }
             spin_loop();
         }
+        false
+    }
+
+    /// Sleeps until the gate is open (`None`), or the end of a stop is announced that is not `in_vain`: which.
+    fn sleep_through(&self, in_vain: Option<u32>) -> Option<u32> {
         // SeqCst, with the loads in `release`: either it sees this sleeper, or the futex sees the changed word.
         self.sleepers.fetch_add(1, SeqCst);
-        loop {
+        let announced = loop {
             let p = self.poll.load(SeqCst);
+            // Relaxed: re-checked by the caller's exchange.
             if self.word.load(Relaxed) & STOP == 0 {
-                break;
+                break None;
             }
             if p & REQUESTED == 0 {
                 // Between the two stores of `release` or `stop`.
                 spin_loop();
                 continue;
             }
+            // Relaxed: a hint; one that is missed leaves this thread asleep, to be woken by `release`.
+            if self.ending.load(Relaxed) == p && in_vain != Some(p) {
+                break Some(p);
+            }
             futex_wait(&self.poll, p, None);
-        }
+        };
         // SeqCst: as its increment above; too late costs the next `release` a needless wake-up.
         self.sleepers.fetch_sub(1, SeqCst);
+        announced
     }
 
     /// Requests a stop and waits until no mutator runs, at most until `deadline_ns` (`now` reads that clock). If it
@@ -183,6 +239,17 @@ impl Gate {
         }
     }
 
+    /// Wakes the sleepers, who then wait for the release without sleeping, for a bounded time. While stopped. One system
+    /// call if anybody sleeps, which takes a microsecond or some for each of them.
+    pub(crate) fn announce_end(&self) {
+        // Relaxed: this thread's own; a hint.
+        self.ending.store(self.poll.load(Relaxed), Relaxed);
+        // SeqCst: as in `release`; a sleeper that is not seen here sleeps until then.
+        if self.sleepers.load(SeqCst) > 0 {
+            futex_wake(&self.poll, u32::MAX);
+        }
+    }
+
     /// Lets the mutators run on.
     pub(crate) fn release(&self) {
         // Release: pairs with the Acquire in `enter_running`.
@@ -195,16 +262,21 @@ impl Gate {
         }
     }
 
+    /// Mutators may wait for so many turns before they sleep, in the stops from now on.
+    pub(crate) fn let_spin(&self, spin: Spin) {
+        // Relaxed: a hint.
+        self.turns.store(spin.0, Relaxed);
+    }
+
     /// Mutators that sleep until the release: a hint.
     pub(crate) fn sleepers(&self) -> u32 {
         // Relaxed: a hint.
         self.sleepers.load(Relaxed)
     }
 
-    /// Running mutators, for reports.
-    #[cfg(test)]
+    /// Running mutators: a hint.
     pub(crate) fn running(&self) -> u32 {
-        // Relaxed: a report.
+        // Relaxed: a hint.
         (self.word.load(Relaxed) & COUNT) as u32
     }
 }

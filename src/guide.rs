@@ -8,6 +8,7 @@ macro_rules! pages {
         #[doc = "[references]: crate::guide::references\n[finalization]: crate::guide::finalization"]
         #[doc = "[collecting]: crate::guide::collecting\n[waiting]: crate::guide::waiting"]
         #[doc = "[realtime]: crate::guide::realtime\n[no-heap]: crate::guide::no_heap"]
+        #[doc = "[short-quanta]: crate::guide::short_quanta"]
         #[doc = "[memory]: crate::guide::memory\n[notifications]: crate::guide::notifications"]
         #[doc = "[coming-from]: crate::guide::coming_from\n"]
         #[doc = include_str!($file)]
@@ -23,6 +24,7 @@ pages! {
     waiting = "../guide/waiting.md";
     realtime = "../guide/realtime.md";
     no_heap = "../guide/no-heap.md";
+    short_quanta = "../guide/short-quanta.md";
     memory = "../guide/memory.md";
     notifications = "../guide/notifications.md";
     coming_from = "../guide/coming-from.md";

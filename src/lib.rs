@@ -88,6 +88,7 @@ mod rtsan;
 mod shared;
 mod spawn;
 mod stats;
+mod step_times;
 pub mod stress;
 #[allow(unsafe_code)]
 mod sync;
@@ -130,7 +131,9 @@ pub use reason::{CycleReason, DepartureReason, SyncReason};
 pub use reference_queue::ReferenceQueue;
 pub use reserve::Reserved;
 pub use spawn::{JoinHandle, RealtimeOptions, RealtimeThread};
-pub use stats::{Distribution, FinalizerCounts, Mmu, PhaseSteps, Predicted, ReferenceCounts, Stats};
+pub use stats::{
+    Distribution, FinalizerCounts, Mmu, PhaseSteps, Predicted, ReferenceCounts, Stats, StepKind,
+};
 pub use trace::{Init, Payload, Trace, Tracer};
 pub use verify::{Floating, VerifyError, VerifyReport, Violation};
 pub use watch::Watch;

@@ -21,7 +21,7 @@ use metronome_arraylet::Space;
 use metronome_arraylet::space::prefetch;
 
 /// Units of one mark step.
-pub(crate) const STEP_UNITS: u32 = if cfg!(metronome_tiny) { 4 } else { 64 };
+pub(crate) const STEP_UNITS: u32 = if cfg!(metronome_tiny) { 4 } else { 32 };
 const RING: usize = if cfg!(metronome_tiny) { 2 } else { 8 };
 /// Most objects on the stack, whatever the configuration says: in a tiny build most of them spill to grey bits.
 const STACK_MAX: usize = if cfg!(metronome_tiny) { 4 } else { usize::MAX };

@@ -7,7 +7,7 @@ use metronome_barrier::Phase;
 
 /// A step longer than this is measured in CPU time too, to tell the collector's work from a preemption.
 const SUSPICIOUS_NS: u64 = 5_000;
-/// More than any step can take by its own work: a step has at most 64 units and the slots of one object, some 1,100 visits,
+/// More than any step can take by its own work: a step has at most 32 units and the slots of one object, some 1,100 visits,
 /// even if every one of them misses all caches. A step above it was interrupted where the thread's CPU clock does not show
 /// it: interrupts run on the thread's account, and so does, in most virtual machines, what the host takes.
 pub(crate) const STEP_CEILING_NS: u64 = 200_000;
@@ -69,24 +69,22 @@ impl StepMeter {
         (self.cpu_ns, self.wall_ns) = (cpu_ns(s), to);
     }
 
-    /// A step ran from `from` to `to`. Reads the CPU clock (about half a microsecond) only when the step looks
-    /// longer than any before and longer than [`SUSPICIOUS_NS`].
+    /// A step ran from `from` to `to`: what it took of the thread's CPU time, as far as is known. Reads the CPU clock (about
+    /// half a microsecond) only when the step looks longer than [`SUSPICIOUS_NS`]; what took less was not preempted.
     #[inline]
-    pub(crate) fn step(&mut self, s: &Shared, name: StepName, from: u64, to: u64) {
+    pub(crate) fn step(&mut self, s: &Shared, name: StepName, from: u64, to: u64) -> u64 {
         self.steps += 1;
         let mut ns = to.saturating_sub(from);
-        if ns <= self.longest_ns && ns <= STEP_CEILING_NS {
-            return;
-        }
         if ns > SUSPICIOUS_NS {
             ns = self.own(s, from, to, STEP_CEILING_NS);
         }
         if ns > self.longest_ns {
             (self.longest, self.longest_ns) = (name, ns);
         }
+        ns
     }
 
-    /// The mutators were let run on from `from` to `to`, at most `woken` of them by a wake-up. No step, but a likely moment
+    /// The mutators were woken ahead of the release, or let run on, from `from` to `to`, at most `woken` of them by a wake-up. No step, but a likely moment
     /// to lose the CPU at: in a virtual machine a wake-up of another CPU goes through the host.
     pub(crate) fn release(&mut self, s: &Shared, from: u64, to: u64, woken: u32) {
         let ceiling = STEP_CEILING_NS + u64::from(woken) * WAKE_CEILING_NS;

@@ -14,6 +14,7 @@ mod arrays;
 mod wait;
 
 use crate::error::{AllocError, EnterError};
+use crate::gate::Spin;
 use crate::gc::Gc;
 use crate::hooks::fault;
 use crate::shared::{Local, MutatorState, Record, Shared};
@@ -171,7 +172,7 @@ impl<'h> Mutator<'h> {
         if s.gate.polls_always() {
             s.wait_for_step();
         }
-        s.gate.enter_running(s.spin);
+        s.gate.enter_running(Spin::NONE);
         r.set_state(MutatorState::Running);
         self.after_stop(true);
         s.paused.fetch_sub(1, Relaxed);
@@ -210,7 +211,7 @@ impl<'h> Mutator<'h> {
             eprintln!("metronome: {}", EnterError::Forked);
             std::process::abort();
         }
-        s.gate.enter_running(s.spin);
+        s.gate.enter_running(Spin::NONE);
         r.set_state(MutatorState::Running);
         // A mutator that was outside holds nothing: it has passed this cycle's safepoint.
         self.note_safepoint();
@@ -344,11 +345,7 @@ impl<'h> Mutator<'h> {
         if s.hooks.refill_fails() {
             return Err(self.allocation_failed(cursor, size));
         }
-        if s.config.suppress_idle_ticks
-            // Relaxed: hints; the collector decides.
-            && !s.wants_ticks.load(Relaxed)
-            && s.space.used_bytes() > s.trigger_bytes.load(Relaxed)
-        {
+        if s.is_due() {
             s.wake_collector();
         }
         loop {
@@ -407,7 +404,7 @@ impl<'h> Mutator<'h> {
             s.wake_collector();
             futex_wait(&s.memory_seq, seq, Some(s.clock.now().saturating_add(10_000_000)));
             s.waiting_for_memory.fetch_sub(1, Relaxed);
-            s.gate.enter_running(s.spin);
+            s.gate.enter_running(Spin::NONE);
             r.set_state(MutatorState::Running);
             self.after_stop(false);
             if let Some(c) = self.with_local(|l| l.cursors.refill(&s.space, cursor, s.colour())) {

@@ -6,13 +6,14 @@
 mod events;
 mod state;
 
+use crate::collector::StepName;
 use crate::config::VerboseFormat;
 use crate::error::BuildError;
 use crate::events::Drain;
 use crate::log_sink::LogSink;
 use crate::notice::{Listeners, Notification, Subscription};
 use crate::shared::{MutatorState, Shared};
-use crate::stats::{Distribution, FinalizerCounts, Mmu, Stats};
+use crate::stats::{Distribution, FinalizerCounts, Mmu, Stats, StepKind};
 use crate::verify::Floating;
 use crate::watch::{self, Feeds, HeapEvent, Seen, Watched};
 use hdrhistogram::Histogram;
@@ -106,6 +107,8 @@ impl Reporter {
             stop: histogram(),
             resume: histogram(),
             wakeup: histogram(),
+            overshoot: histogram(),
+            errors: [histogram(), histogram()],
             steps: Steps::all(histogram),
             windows,
             sums: Stats { longest_step: "none", ..Stats::default() },
@@ -356,6 +359,13 @@ impl Reporter {
             .collect();
         out.mmu.sort_by_key(|m| m.window_ns);
         out.phase_steps = state.steps.iter().filter_map(Steps::stats).collect();
+        out.overshoot_ns = Distribution::of(&state.overshoot);
+        let [collector, allocation] = &state.errors;
+        (out.collector_error_ppm, out.allocation_error_ppm) =
+            (Distribution::of(collector), Distribution::of(allocation));
+        let kinds =
+            StepName::ALL.iter().map(|&name| StepKind { name: name.text(), cpu_ns: s.step_kinds.of(name) });
+        out.step_kinds = kinds.filter(|k| k.cpu_ns.count > 0).collect();
         out.step_ns = s.step_times.snapshot().into();
         out.window_ns = s.config.window_ns;
         out.target_ppm = s.config.target_utilization * 10_000;

@@ -9,7 +9,7 @@
 //! | `cycle`, `colour_epoch` | the collector, while stopped | mutators while running | as `phase` |
 //! | `Record::local` | its mutator while running; the collector while stopped | | the gate |
 //! | `Record::{state, passed}` | its mutator | the collector | before `leave_running`, so the stop orders it |
-//! | `trigger_bytes`, `wants_ticks`, `next_start_ns` | the collector | the alarm | hints, Relaxed |
+//! | `trigger_bytes`, `wants_ticks`, `next_start_ns` | the collector | the alarm, refills | hints, Relaxed |
 //! | `memory_seq` | the collector | mutators that wait for memory | futex |
 
 mod record;
@@ -111,6 +111,10 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     pub(crate) spin: Spin,
+    /// CPUs that this process may use, when the heap was made.
+    pub(crate) cpus: u32,
+    /// Turns that last a quantum, if quanta are short.
+    pub(crate) pause_spin: Spin,
     pub(crate) gate: Gate,
     pub(crate) phase: CachePadded<PhaseCell>,
     pub(crate) space: Space,
@@ -179,6 +183,8 @@ pub(crate) struct Shared {
     pub(crate) verify: crate::verify::demand::Mailbox,
     pub(crate) trigger_bytes: AtomicU64,
     pub(crate) wants_ticks: AtomicBool,
+    /// The collector sleeps long, as nobody allocates: who does wakes it.
+    pub(crate) dozes: AtomicBool,
     pub(crate) next_start_ns: AtomicU64,
     /// Mutators that wait at a pause point or a safepoint for a stop to end, or have not run on yet.
     pub(crate) paused: AtomicU32,
@@ -199,6 +205,8 @@ pub(crate) struct Shared {
     pub(crate) alarm: std::sync::OnceLock<metronome_alarm::AlarmControl>,
     /// Wall times of the collector's steps.
     pub(crate) step_times: metronome_alarm::LatenessHistogram,
+    /// CPU times of the collector's steps, by kind.
+    pub(crate) step_kinds: crate::step_times::StepTimes,
     /// Wakes the reaper.
     pub(crate) reap_seq: AtomicU32,
     pub(crate) reaped: AtomicU64,
@@ -218,6 +226,27 @@ pub(crate) struct Shared {
     pub(crate) hooks: crate::hooks::Hooks,
 }
 
+/// Quanta that are longer let the mutators sleep.
+const SHORT_QUANTUM_NS: u64 = 250_000;
+
+/// For how many turns a mutator may spin through a quantum.
+fn pause_spin(config: &Config, clock: &Clock, cpus: usize) -> Spin {
+    /// Turns that are timed.
+    const TURNS: u32 = 256;
+    if config.quantum_ns > SHORT_QUANTUM_NS || cpus < 2 {
+        return Spin::NONE;
+    }
+    let start = clock.now();
+    for _ in 0..TURNS {
+        std::hint::spin_loop();
+    }
+    // At least a nanosecond, so that a clock that stands still means no more turns than nanoseconds. A quarter more: what
+    // interrupted the measurement makes it too short rather than too long.
+    let turns_ns = clock.now().saturating_sub(start).max(u64::from(TURNS));
+    let turns = (config.quantum_ns + config.quantum_ns / 4) * u64::from(TURNS) / turns_ns;
+    Spin(u32::try_from(turns).unwrap_or(u32::MAX))
+}
+
 impl Shared {
     pub(crate) fn new(config: Config, clock: Clock, space: Space, immortal: ImmortalArea) -> Shared {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -226,6 +255,8 @@ impl Shared {
         Shared {
             // Relaxed: only uniqueness matters.
             id: NEXT.fetch_add(1, Relaxed),
+            cpus: cpus as u32,
+            pause_spin: pause_spin(&config, &clock, cpus),
             clock,
             // A short spin pays only where another CPU can end the wait meanwhile.
             spin: Spin(if cpus > 1 { 200 } else { 0 }),
@@ -275,6 +306,7 @@ impl Shared {
             memory_seq: AtomicU32::new(0),
             trigger_bytes: AtomicU64::new(u64::MAX),
             wants_ticks: AtomicBool::new(false),
+            dozes: AtomicBool::new(false),
             next_start_ns: AtomicU64::new(0),
             paused: AtomicU32::new(0),
             resumed_ns: AtomicU64::new(0),
@@ -287,6 +319,7 @@ impl Shared {
             finalizer_done: AtomicU32::new(0),
             alarm: std::sync::OnceLock::new(),
             step_times: metronome_alarm::LatenessHistogram::new(),
+            step_kinds: crate::step_times::StepTimes::new(),
             reap_seq: AtomicU32::new(0),
             reaped: AtomicU64::new(0),
             reaper_panics: AtomicU64::new(0),
@@ -351,6 +384,23 @@ impl Shared {
         if due || full || self.space.free_regions() <= self.low_regions() {
             self.wake_collector();
         }
+    }
+
+    /// Few regions are free, and the last cycle was not just now: a cycle starts.
+    pub(crate) fn regions_scarce(&self) -> bool {
+        self.space.free_regions() <= self.low_regions()
+            && self.allocated_since_cycle() >= self.space.heap_bytes() / 16
+    }
+
+    /// Whether a cycle starts as soon as the collector looks, or it has not looked for long. For refills, so that no cycle
+    /// waits for a tick.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        // Relaxed: hints; the collector decides.
+        !self.wants_ticks.load(Relaxed)
+            && (self.dozes.load(Relaxed)
+                || self.space.used_bytes() > self.trigger_bytes.load(Relaxed)
+                || self.regions_scarce())
     }
 
     /// Asks for a cycle that starts after now. Returns the number of cycles that must have been completed then.

@@ -54,6 +54,18 @@ pub struct PhaseSteps {
     pub unlimited_ns: u64,
 }
 
+/// The steps of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StepKind {
+    /// Its name, as in [`Stats::longest_step`].
+    pub name: &'static str,
+    /// CPU time of the collector's thread, as far as it is known: wall time up to 5 µs, above that what the thread's CPU clock
+    /// has counted, in which interrupts and, on most virtual machines, the host's share are contained. Percentiles are at
+    /// most 1/16 too high.
+    pub cpu_ns: Distribution,
+}
+
 /// What became of references and registrations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -148,6 +160,8 @@ pub struct Stats {
     pub interrupted_ns: u64,
     /// Most that a quantum's charged time exceeded its budget by.
     pub over_budget_ns: u64,
+    /// What the charged time of each quantum that was not synchronous exceeded its budget by; 0 for those that kept it.
+    pub overshoot_ns: Distribution,
     /// Minimum mutator utilization at 1, 10 and 100 ms and at the configured window.
     pub mmu: Vec<Mmu>,
     /// The configured window.
@@ -179,6 +193,8 @@ pub struct Stats {
     pub longest_step_ns: u64,
     /// The longest steps by kind of quantum, synchronous ones among them; kinds without a quantum are left out.
     pub phase_steps: Vec<PhaseSteps>,
+    /// All steps by kind; kinds without a step are left out.
+    pub step_kinds: Vec<StepKind>,
     /// Bytes allocated since the heap was made.
     pub allocated_bytes: u64,
     /// Bytes kept by the last cycle.
@@ -225,6 +241,11 @@ pub struct Stats {
     pub collector_ns: u64,
     /// Predicted against actual of the last cycle: collector time, allocation.
     pub last_prediction: Option<Predicted>,
+    /// How far the predicted collector time of a cycle was from what it took, in parts per million of the latter; over all
+    /// cycles that had a prediction. (A [`Distribution`] of that, not of times.)
+    pub collector_error_ppm: Distribution,
+    /// The same for the allocation during a cycle.
+    pub allocation_error_ppm: Distribution,
     /// Ticks of the alarm, grid points missed, and lateness.
     pub alarm_ticks: u64,
     /// Grid points that got no tick.

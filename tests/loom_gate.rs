@@ -210,6 +210,39 @@ fn native_transitions_and_late_waking() {
     });
 }
 
+/// A stop whose end is announced: a sleeper is woken by the announcement and spins, or by the release, whether the
+/// announcement finds it before, at, or after going to sleep, and whether the spinning is in vain or not. Then a second stop
+/// whose end is not announced.
+#[test]
+fn an_announced_end_loses_nobody() {
+    explore(3, || {
+        let world = World::new(1);
+        let mutator = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    world.gate.enter_running(Spin(0));
+                    world.run(0);
+                    world.gate.leave_running();
+                }
+            })
+        };
+        let mut runs = 0;
+        for announced in [true, false] {
+            world.stop();
+            runs += world.collect();
+            if announced {
+                world.gate.announce_end();
+            }
+            world.gate.release();
+        }
+        mutator.join().unwrap();
+        world.stop();
+        assert_eq!(runs + world.collect(), 2);
+        world.gate.release();
+    });
+}
+
 /// The nudge of a slow stop is called at most once, and the stop goes on as before.
 #[test]
 fn a_nudge_changes_nothing() {

@@ -258,5 +258,6 @@ fn a_real_time_mutator_and_the_collector_both_come_forward() {
         })
         .unwrap();
     thread.join_outside().unwrap();
-    assert!(rounds.load(SeqCst) > 0 && heap.stats().quanta >= 20);
+    // The quantum in which the last cycle ended may not have been counted yet: that comes after its release.
+    assert!(rounds.load(SeqCst) > 0 && heap.stats().quanta >= 19);
 }

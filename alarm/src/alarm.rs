@@ -128,6 +128,13 @@ impl AlarmControl {
         resumed
     }
 
+    /// From the tick after next on, only every `points`-th grid point gets a tick (0 counts as 1): the others are neither
+    /// ticks nor missed, and nobody wakes up for them. Never blocks; one store. A thread that sleeps for a far point already
+    /// sleeps on.
+    pub fn tick_each(&self, points: u32) {
+        self.shared.tick_each(points);
+    }
+
     /// Whether the ticks are suppressed.
     pub fn is_paused(&self) -> bool {
         self.shared.command() == Command::Pause

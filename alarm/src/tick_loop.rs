@@ -28,6 +28,8 @@ pub(crate) enum Command {
 pub(crate) struct Shared {
     /// A `Command`. Controllers write it seldom; on its own line because the tick thread writes the counters each beat.
     command: CachePadded<AtomicU32>,
+    /// Grid points from one tick to the next, less one. Written by controllers, seldom.
+    passed_over: AtomicU32,
     counters: CachePadded<Counters>,
     pub(crate) lateness: LatenessHistogram,
 }
@@ -43,6 +45,7 @@ impl Shared {
     pub(crate) fn new(command: Command) -> Shared {
         Shared {
             command: CachePadded::new(AtomicU32::new(command as u32)),
+            passed_over: AtomicU32::new(0),
             counters: CachePadded::default(),
             lateness: LatenessHistogram::new(),
         }
@@ -70,6 +73,17 @@ impl Shared {
     pub(crate) fn transition_to_stop(&self) {
         // Release: pairs with the Acquire in `command`.
         self.command.store(Command::Stop as u32, Ordering::Release);
+    }
+
+    /// From the tick after next on, only every `points`-th grid point gets one.
+    pub(crate) fn tick_each(&self, points: u32) {
+        // Relaxed: a number on which nothing else rests.
+        self.passed_over.store(points.saturating_sub(1), Ordering::Relaxed);
+    }
+
+    fn passed_over(&self) -> u32 {
+        // Relaxed: as above.
+        self.passed_over.load(Ordering::Relaxed)
     }
 
     pub(crate) fn ticks(&self) -> u64 {
@@ -130,6 +144,7 @@ pub(crate) fn run(timer: &mut impl Timer, shared: &Shared, period_ns: u64, mut t
                     bump(&shared.counters.panics);
                 }
                 bump(&shared.counters.ticks);
+                ticker.pass_over(shared.passed_over());
             }
         }
     }
@@ -272,6 +287,24 @@ mod tests {
         assert_eq!(ticks, [tick(0, 1100, 1100, 0), tick(1, 6300, 6303, 0)]);
         assert_eq!(sleeps, [1100, 1200, 6300, 6400]);
         assert_eq!((parks, shared.lateness.snapshot().missed), (2, 0));
+    }
+
+    #[test]
+    fn a_stretched_loop_wakes_for_each_nth_point_and_misses_none() {
+        let shared = Shared::new(Command::Run);
+        let mut ticks = Vec::new();
+        let mut script =
+            Script::new(1_000, &shared, [Act::Late(0), Act::Late(3), Act::Late(250), Act::Late(0)]);
+        run(&mut script, &shared, 100, |t| {
+            shared.tick_each(if t.sequence < 2 { 5 } else { 1 });
+            ticks.push(t);
+        });
+        // 1100; then each fifth: 1600, 2100 (250 late: that is two points missed, of a stretch that is no more); 2400.
+        assert_eq!(
+            ticks,
+            [tick(0, 1100, 1100, 0), tick(1, 1600, 1603, 0), tick(2, 2100, 2350, 2), tick(3, 2400, 2400, 0)]
+        );
+        assert_eq!(script.sleeps, [1100, 1600, 2100, 2400, 2500]);
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub struct SweepOutcome {
     pub live_bytes: u64,
     /// The region went back to the pool.
     pub region_freed: bool,
+    /// Words of each bitmap that were swept: what it cost. 0 for a region that is free.
+    pub words: u32,
 }
 
 /// Condemned cells of one region, a few at a time.
@@ -63,6 +65,7 @@ impl Space {
         let (mut live, mut freed, mut condemned) = (0u32, 0u32, 0u32);
         let glue = meta.drop_glue.load(Relaxed);
         meta.passed_over.store(glue && state == RegionState::Owned, Relaxed);
+        out.words = meta.words() as u32;
         for w in 0..meta.words() {
             let (alloc, mark) = (meta.alloc[w].load(Relaxed), meta.mark[w].load(Relaxed));
             debug_assert_eq!(mark & !alloc, 0, "a free cell is marked");

@@ -2,6 +2,7 @@
 //! and documentation cannot drift apart.
 
 use crate::advise::AdviseArgs;
+use crate::calibrate::CalibrateArgs;
 use crate::check::CheckArgs;
 use crate::output::{USAGE, one_line, print, say};
 use crate::quantity::{parse_factor, parse_seconds, parse_size};
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// Commands whose errors name them.
-const COMMANDS: [&str; 7] = ["run", "check", "report", "advise", "live", "top", "export"];
+const COMMANDS: [&str; 8] = ["run", "calibrate", "check", "report", "advise", "live", "top", "export"];
 
 /// Runs workloads on the Metronome collector and measures what the program feels of it
 #[derive(Parser, Debug)]
@@ -31,6 +32,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a workload beside a 1 kHz real-time task; show pauses, utilization and whether the results were right
     Run(Box<RunArgs>),
+    /// Measure a program once: which heap gives which utilization during a cycle, and the other way round
+    Calibrate(Box<CalibrateArgs>),
     /// Examine this host: can the contract be kept here?
     Check(CheckArgs),
     /// Read verbose GC logs, of this collector and of IBM's and OpenJ9's Metronome: figures, findings, JSON, CSV
@@ -221,9 +224,10 @@ pub(crate) fn explain(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => return print(&error.render().to_string()),
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            say(
-                "metronome: say what to do: run, check, report, advise, live, top, export or options (see metronome --help)",
-            );
+            say(format_args!(
+                "metronome: say what to do: {} or options (see metronome --help)",
+                COMMANDS.join(", ")
+            ));
             return ExitCode::from(USAGE);
         }
         _ => {}

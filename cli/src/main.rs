@@ -6,6 +6,7 @@
 
 mod advise;
 mod args;
+mod calibrate;
 mod check;
 mod logs;
 mod output;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     };
     match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Advise(args) => advise::run(&args),

@@ -37,6 +37,7 @@
 
 mod arith;
 pub mod contract;
+mod forecast;
 pub mod ledger;
 pub mod mmu;
 pub mod pacing;

@@ -7,6 +7,7 @@
 
 use crate::arith::{PPM, SECOND_NS, mul_div, mul_div_ceil};
 use crate::contract::usable_bytes;
+use crate::forecast::{Bursts, Forecast};
 use std::fmt;
 
 /// Margin on the predicted allocation, in percent. It grows when a prediction was too small by more, and
@@ -129,10 +130,14 @@ impl CycleFacts {
 /// What the next cycle is expected to need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Prediction {
-    /// Collector time (T), in nanoseconds; 0 before the first cycle was measured.
+    /// Collector time (T) that is most likely, in nanoseconds; 0 before the first cycle was measured.
     pub collector_ns: u64,
-    /// Allocation during the cycle (A), in bytes, without the margin; 0 before the first cycle.
+    /// Allocation during the cycle (A) that is most likely, in bytes; 0 before the first cycle.
     pub allocation_bytes: u64,
+    /// Collector time to reckon with, in nanoseconds; 0 before the first cycle.
+    pub collector_most_ns: u64,
+    /// Allocation to reckon with, in bytes, without the margin; 0 before the first cycle. What the trigger leaves room for.
+    pub allocation_most_bytes: u64,
     /// The cycle starts when more than this is used.
     pub trigger_used_bytes: u64,
     /// Live bytes (m); 0 before the first cycle.
@@ -173,6 +178,8 @@ pub struct Pacer {
     /// Mutator time expected during the next cycle; 0 before the first.
     mutator_ns: u64,
     cycle_allocation: u64,
+    forecast: Forecast,
+    bursts: Bursts,
     margin_percent: u64,
     prediction: Prediction,
     at_start: Option<Prediction>,
@@ -218,6 +225,8 @@ impl Pacer {
             mutator_ppm: 0,
             mutator_ns: 0,
             cycle_allocation: 0,
+            forecast: Forecast::default(),
+            bursts: Bursts::default(),
             margin_percent: BASE_MARGIN_PERCENT,
             prediction: Prediction::default(),
             at_start: None,
@@ -256,6 +265,7 @@ impl Pacer {
             (true, false) => high - step,
         };
         self.sampled = true;
+        self.bursts.sample(elapsed, self.pending_bytes, self.sample_rate, self.mutator_ns);
         self.beat_ns = falling(self.beat_ns, elapsed);
         (self.pending_ns, self.pending_bytes) = (0, 0);
         self.predict();
@@ -306,6 +316,7 @@ impl Pacer {
         self.live_bytes = expected.min(self.usable_bytes);
         self.last_live_bytes = facts.live_bytes;
 
+        self.forecast.cycle(&facts);
         self.last = Some(CycleReport { predicted, actual: facts });
         self.predict();
     }
@@ -351,7 +362,7 @@ impl Pacer {
     /// The same, if a cycle is known to allocate at least `allocation_bytes`.
     #[must_use]
     pub fn heap_needed_with(&self, allocation_bytes: u64) -> u64 {
-        let allocation = self.prediction.allocation_bytes.max(allocation_bytes);
+        let allocation = self.prediction.allocation_most_bytes.max(allocation_bytes);
         let held = self.prediction.live_bytes.saturating_add(allocation.saturating_mul(2));
         let held = match self.config.trigger {
             Trigger::Paced => held,
@@ -417,14 +428,19 @@ impl Pacer {
         let ratio_ppm = self.mutator_ppm.clamp(planned_ppm, 2 * planned_ppm);
         let mutator_ns = mul_div_ceil(collector_ns, ratio_ppm, PPM);
         self.mutator_ns = mutator_ns;
-        let allocation =
-            mul_div_ceil(self.allocation_rate(), mutator_ns, SECOND_NS).max(self.cycle_allocation);
-        self.prediction.collector_ns = collector_ns;
-        self.prediction.allocation_bytes = allocation;
+        let rate = self.allocation_rate();
+        let at_this_rate = mul_div_ceil(rate, mutator_ns, SECOND_NS);
+        // Bursts shorter than a cycle that have been seen before count by what they add up to.
+        let bursts = self.bursts.most(rate, mutator_ns).unwrap_or(u64::MAX);
+        let allocation = at_this_rate.min(bursts).max(self.cycle_allocation);
+        self.prediction.collector_most_ns = collector_ns;
+        self.prediction.allocation_most_bytes = allocation;
+        self.prediction.collector_ns = self.forecast.collector_ns();
+        self.prediction.allocation_bytes = self.forecast.allocation_bytes();
         self.prediction.live_bytes = self.live_bytes;
         if self.config.trigger == Trigger::Paced {
             // INV-PACING-ROOM. The trigger is looked at once per beat, so two beats of allocation are the least margin.
-            let beats = mul_div_ceil(self.allocation_rate(), self.beat_ns.saturating_mul(2), SECOND_NS);
+            let beats = mul_div_ceil(rate, self.beat_ns.saturating_mul(2), SECOND_NS);
             let reserve = self.with_margin(allocation).max(allocation.saturating_add(beats));
             // Never later than 7/8: a program that starts to allocate out of silence needs room too.
             let reserve = reserve.max(self.usable_bytes / 8);
@@ -440,8 +456,8 @@ impl Pacer {
     fn learn_margin(&mut self, predicted: Option<Prediction>, facts: &CycleFacts) {
         let relaxed = self.margin_percent - (self.margin_percent - BASE_MARGIN_PERCENT).div_ceil(4);
         let missed = predicted.map_or(0, |p| {
-            let missing = facts.allocated_bytes.saturating_sub(p.allocation_bytes);
-            mul_div_ceil(missing, 100, p.allocation_bytes.max(1))
+            let missing = facts.allocated_bytes.saturating_sub(p.allocation_most_bytes);
+            mul_div_ceil(missing, 100, p.allocation_most_bytes.max(1))
         });
         let raised = if missed > 0 { missed.saturating_add(BASE_MARGIN_PERCENT) } else { 0 };
         self.margin_percent = relaxed.max(raised).min(MAX_MARGIN_PERCENT);

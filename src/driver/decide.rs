@@ -1,6 +1,6 @@
 //! Decisions between quanta: when a cycle starts, how much of a window it may take, how large the heap should be.
 
-use super::{CycleSums, Driver};
+use super::{CycleSums, DOZE_NS, Driver, IDLE_SAMPLE_NS, IDLE_TICK_NS};
 use crate::config::{Exhaustion, TriggerMode};
 use crate::events::{Enough, Event};
 use crate::reason::{CycleReason, DepartureReason};
@@ -74,8 +74,7 @@ impl Driver {
         let overdue = s.config.cycle_interval_ns.is_some_and(|i| since >= i);
         // Regions can run out before bytes do: by size classes, and by threads that each hold some. Not at once after a
         // cycle that could not help.
-        let scarce = s.space.free_regions() <= s.low_regions()
-            && s.allocated_since_cycle() >= s.space.heap_bytes() / 16;
+        let scarce = s.regions_scarce();
         let external = s.external.load(Relaxed).saturating_sub(self.external_at_end);
         let by_size = match s.config.trigger {
             TriggerMode::Paced => CycleReason::Headroom,
@@ -98,16 +97,39 @@ impl Driver {
         Some(if reason == CycleReason::Explicit && waited { CycleReason::OutOfMemory } else { reason })
     }
 
-    /// With `suppress-idle-ticks` the alarm sleeps while no cycle is active; refills then look at the trigger.
+    /// How long the idle collector thread sleeps: the longer, the longer nobody has allocated.
+    pub(super) fn idle_sleep(&self) -> u64 {
+        let s = &self.shared;
+        let sleep = IDLE_SAMPLE_NS.saturating_mul(1 << self.quiet.min(10)).min(DOZE_NS);
+        // Relaxed: a hint for refills. One that misses it is late by the sleep at most, which the next one ends.
+        s.dozes.store(sleep > IDLE_SAMPLE_NS, Relaxed);
+        match s.config.cycle_interval_ns {
+            // Relaxed: this thread's own note.
+            Some(i) => sleep.min(
+                s.last_cycle_ns
+                    .load(Relaxed)
+                    .saturating_add(i)
+                    .saturating_sub(self.last_now_ns)
+                    .max(IDLE_SAMPLE_NS / 10),
+            ),
+            None => sleep,
+        }
+    }
+
+    /// While no cycle is active the alarm has next to nothing to do, as refills look at the trigger: it ticks seldom, or
+    /// with `suppress-idle-ticks` not at all.
     pub(super) fn suppress_ticks(&self, idle: bool) {
-        if self.shared.config.suppress_idle_ticks
-            && let Some(alarm) = self.shared.alarm.get()
-        {
-            if idle {
+        let Some(alarm) = self.shared.alarm.get() else { return };
+        let c = &self.shared.config;
+        match (c.suppress_idle_ticks, idle) {
+            (true, true) => {
                 alarm.pause();
-            } else {
+            }
+            (true, false) => {
                 alarm.resume();
             }
+            (false, true) => alarm.tick_each(u32::try_from(IDLE_TICK_NS / c.beat_ns).unwrap_or(1)),
+            (false, false) => alarm.tick_each(1),
         }
     }
 
@@ -165,9 +187,10 @@ impl Driver {
     /// With `exhaustion = degrade`, utilization sinks as the headroom falls behind the predicted need.
     pub(super) fn set_allowance(&mut self, now: u64, hurry: Option<DepartureReason>) {
         let s = &self.shared;
-        // The plan stays a margin below the allowance, so that what a quantum's end takes longer breaks no window.
+        // The plan stays a margin below the allowance, so that what a quantum's end takes longer breaks no window; where
+        // budgets are overshot by more (interrupts count as the collector's time), by as much.
         let full = self.scheduler.base_allowance();
-        let base = full - self.margin_ns.min(full / 20);
+        let base = full - self.margin_ns.min(full / 20).max(self.overshoot_ns.min(full / 8));
         let window = s.config.window_ns;
         let allowance = match s.config.exhaustion {
             _ if hurry == Some(DepartureReason::SystemGc) => window,
@@ -178,7 +201,7 @@ impl Driver {
                 // What the heap may still grow by is room too.
                 let heap = s.space.max_bytes();
                 let headroom = heap.saturating_sub(s.space.used_bytes());
-                let predicted = self.pacer.prediction().collector_ns.min(self.last_collector_ns);
+                let predicted = self.pacer.prediction().collector_most_ns.min(self.last_collector_ns);
                 // A prediction that was passed is worth a tenth of itself, or what this cycle's own pace says.
                 let remaining = predicted.saturating_sub(self.cycle.collector_ns).max(predicted / 10);
                 let remaining = remaining.max(self.remaining_by_pace());
@@ -217,11 +240,11 @@ impl Driver {
         };
         let free = space.max_bytes().saturating_sub(space.used_bytes());
         let expected = so_far.saturating_add(free).saturating_add(late);
-        (p.allocation_bytes > 0).then(|| Enough {
+        (p.allocation_most_bytes > 0).then(|| Enough {
             // More than the heap that is not enough, in any case: the live set may have grown since it was measured.
             heap_bytes: self.pacer.heap_needed_with(expected).max(space.max_bytes() / 8 * 9),
             live_bytes: p.live_bytes,
-            allocation_bytes: p.allocation_bytes.max(expected),
+            allocation_bytes: p.allocation_most_bytes.max(expected),
         })
     }
 
@@ -236,6 +259,11 @@ impl Driver {
         let wanted = (release_ns + base / 4).min(base * 2);
         self.margin_ns =
             wanted.max(self.margin_ns - (self.margin_ns - base.min(self.margin_ns)) / 64).max(base);
+    }
+
+    /// Overshoots are held for some ten windows' worth of quanta and forgotten slowly.
+    pub(super) fn learn_overshoot(&mut self, by_ns: u64) {
+        self.overshoot_ns = by_ns.max(self.overshoot_ns - self.overshoot_ns / 64);
     }
 
     /// Collector time that this cycle still needs if it has as many objects to scan as the last one, at its own pace so

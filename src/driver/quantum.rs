@@ -1,8 +1,10 @@
 //! One quantum, and the end of a cycle.
 
-use super::{BACK_OFF_MAX, Driver, PATIENCE_NS};
+use super::{BACK_OFF_MAX, Driver, HELP_AT_ONCE, NO_PATIENCE, NO_PATIENCE_NS, PATIENCE_NS, WAKE_AHEAD_NS};
+use crate::boost::Boosted;
 use crate::collector::{Progress, Stopped};
 use crate::events::{CycleEnd, Event, Quantum};
+use crate::gate::Spin;
 use crate::hooks::machine;
 use crate::meter::{StepMeter, bucket, cpu_ns};
 use crate::reason::SyncReason;
@@ -43,11 +45,22 @@ impl Driver {
                 b.boost(s);
             }
         };
-        let patience = PATIENCE_NS.min(stop_budget / 2);
+        // One who spins in a CPU of its own is in nobody's way; without a real-time priority the collector needs one too.
+        // Relaxed: written before the heap could be used.
+        let fifo = s.collector_fifo.load(Relaxed);
+        let running_at_first = s.gate.running();
+        let room = s.cpus.saturating_sub(u32::from(!fifo));
+        s.gate.let_spin(if running_at_first <= room { s.pause_spin } else { Spin::NONE });
+        let announces = s.cpus > 1 && synchronous.is_none() && (fifo || running_at_first <= room);
+        let eager = self.help_at_once > 0;
+        let patience = if eager { NO_PATIENCE_NS } else { PATIENCE_NS }.min(stop_budget / 2);
+        let spin = if eager { Spin(self.spin.0.max(NO_PATIENCE.0)) } else { self.spin };
         let nudge: Option<(u64, &mut dyn FnMut())> = Some((start_ns.saturating_add(patience), &mut help));
-        let stopped = Stopped::try_new(s, Some(start_ns.saturating_add(stop_budget)), self.spin, nudge);
-        if let Some(b) = &mut boosted {
-            b.restore();
+        let stopped = Stopped::try_new(s, Some(start_ns.saturating_add(stop_budget)), spin, nudge);
+        if eager {
+            self.help_at_once -= 1;
+        } else if boosted.as_ref().is_some_and(Boosted::any) {
+            self.help_at_once = HELP_AT_ONCE;
         }
         self.boosted = boosted;
         let stopped = match stopped {
@@ -56,8 +69,9 @@ impl Driver {
                 // Relaxed: a report, a counter.
                 s.asked_ns.store(0, Relaxed);
                 s.stops_cancelled.fetch_add(1, Relaxed);
-                s.announce_memory();
                 let end_ns = s.clock.now();
+                self.restore_boosted();
+                s.announce_memory();
                 let charged = self.scheduler.record(start_ns, end_ns);
                 self.cycle.collector_ns += charged;
                 self.cycle.other_ns += charged;
@@ -82,6 +96,7 @@ impl Driver {
         let cpu_start = cpu_ns(s);
         let work_start = s.clock.now();
         let deadline = start_ns.saturating_add(work_budget);
+        let mut ahead = deadline.saturating_sub(WAKE_AHEAD_NS.min(work_budget / 3));
         let phase = s.phase.get();
         if phase == Phase::Idle {
             self.note_clearing();
@@ -104,14 +119,23 @@ impl Driver {
             if std::mem::take(&mut self.collector.verified) {
                 meter.pass_over(s, after);
             } else {
-                meter.step(s, name, now, after);
+                let took = meter.step(s, name, now, after);
                 s.step_times.record(after.saturating_sub(now), 0);
+                s.step_kinds.record(name, took);
             }
             spent[bucket(before)] += after.saturating_sub(now);
             now = after;
             steps_left = steps_left.saturating_sub(1);
             if (now >= deadline || steps_left == 0 || self.collector.held) && synchronous.is_none() {
                 break;
+            }
+            if now >= ahead && announces {
+                ahead = u64::MAX;
+                let sleepers = s.gate.sleepers();
+                stopped.announce_end();
+                let woken = s.clock.now();
+                meter.release(s, now, woken, sleepers);
+                now = woken;
             }
             if synchronous.is_none() {
                 self.collector.hold = s.config.stress.yield_before;
@@ -125,13 +149,17 @@ impl Driver {
         machine!(s, m => m.released());
         let end_ns = s.clock.now();
         meter.release(s, now, end_ns, sleepers);
-        self.learn_margin(end_ns.saturating_sub(now));
         let cpu_ns = cpu_ns(s).saturating_sub(cpu_start);
+        self.restore_boosted();
+        self.learn_margin(end_ns.saturating_sub(now));
         self.scheduler.record(start_ns, end_ns);
         let stop_ns = work_start.saturating_sub(start_ns);
         // The CPU clock is read just outside the wall clock's stretch; a quantum is never charged more than it took.
         let own_ns = cpu_ns.saturating_sub(meter.interrupted_ns);
         let charged_ns = (stop_ns.min(stop_budget) + own_ns).min(end_ns.saturating_sub(start_ns));
+        if synchronous.is_none() {
+            self.learn_overshoot(charged_ns.saturating_sub(budget_ns));
+        }
         self.cycle.quanta += 1;
         self.cycle.cpu_ns += cpu_ns;
         self.cycle.collector_ns += charged_ns;
@@ -202,6 +230,13 @@ impl Driver {
             // Release: pairs with the Acquire of the reaper's wait.
             s.reap_seq.fetch_add(1, Release);
             futex_wake(&s.reap_seq, 1);
+        }
+    }
+
+    /// Those who were helped to arrive get their own policies back; only now, so that they run on as soon as they may.
+    fn restore_boosted(&mut self) {
+        if let Some(b) = &mut self.boosted {
+            b.restore();
         }
     }
 

@@ -85,6 +85,9 @@ pub(super) struct State {
     pub(super) stop: Histogram<u64>,
     pub(super) resume: Histogram<u64>,
     pub(super) wakeup: Histogram<u64>,
+    pub(super) overshoot: Histogram<u64>,
+    /// Relative errors of predictions in parts per million: collector time, allocation.
+    pub(super) errors: [Histogram<u64>; 2],
     pub(super) steps: [Steps; 4],
     pub(super) windows: Vec<Trackers>,
     pub(super) sums: Stats,
@@ -302,6 +305,7 @@ impl State {
         sums.system_took_ns += q.work_ns.saturating_sub(q.cpu_ns);
         if !q.synchronous {
             sums.over_budget_ns = sums.over_budget_ns.max(over);
+            self.overshoot.saturating_record(over);
         }
         if q.longest_step_ns > sums.longest_step_ns {
             (sums.longest_step, sums.longest_step_ns) = (q.longest_step.text(), q.longest_step_ns);
@@ -356,6 +360,14 @@ impl State {
                 actual_allocated_bytes: end.allocated_bytes,
             },
         );
+        if let Some(p) = sums.last_prediction {
+            let pairs =
+                [(p.collector_ns, p.actual_collector_ns), (p.allocated_bytes, p.actual_allocated_bytes)];
+            for (errors, (predicted, actual)) in self.errors.iter_mut().zip(pairs) {
+                let ppm = u128::from(predicted.abs_diff(actual)) * 1_000_000 / u128::from(actual.max(1));
+                errors.saturating_record(u64::try_from(ppm).unwrap_or(u64::MAX));
+            }
+        }
         let facts = model::CycleFacts {
             quanta: end.quanta,
             collector_ns: end.collector_ns,

@@ -71,6 +71,8 @@ fn heap(stress: &str) -> Heap {
         .set("verify", "off")
         // A pace learned on a busy machine would start cycles of its own.
         .set("trigger", "95%")
+        // Nor are cycles that the system's want of memory starts.
+        .set("memory-watch", "false")
         .build()
         .unwrap()
 }

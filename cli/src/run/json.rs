@@ -2,7 +2,7 @@
 
 use super::{Contract, Outcome};
 use hdrhistogram::Histogram;
-use metronome_gc::{Distribution, FinalizerCounts, Mmu, ReferenceCounts};
+use metronome_gc::{Distribution, FinalizerCounts, Mmu, ReferenceCounts, Stats};
 use serde_json::{Map, Value, json};
 
 /// A histogram's figures, as the library gives its own.
@@ -21,6 +21,11 @@ fn us(ns: u64) -> f64 {
 
 fn distribution(d: &Distribution) -> Value {
     json!({ "count": d.count, "p50": us(d.p50), "p99": us(d.p99), "p999": us(d.p999), "max": us(d.max) })
+}
+
+/// The same of what is no time.
+fn plain(d: &Distribution) -> Value {
+    json!({ "count": d.count, "p50": d.p50, "p99": d.p99, "p999": d.p999, "max": d.max })
 }
 
 fn mmu(m: &Mmu) -> Value {
@@ -125,12 +130,26 @@ pub(super) fn value(o: &Outcome) -> Value {
         "alarm_lateness_us": distribution(&s.alarm_lateness_ns),
         "refusals": o.refusals,
     });
-    for more in [measured, memory(o)] {
+    for more in [measured, pace(s), memory(o)] {
         if let (Value::Object(out), Value::Object(more)) = (&mut out, more) {
             out.extend(more);
         }
     }
     out
+}
+
+/// How steps, quanta and cycles kept to what was planned.
+fn pace(s: &Stats) -> Value {
+    let kinds: Map<String, Value> =
+        s.step_kinds.iter().map(|k| (k.name.to_owned(), distribution(&k.cpu_ns))).collect();
+    json!({
+        "step_kinds_cpu_us": kinds,
+        "overshoot_us": distribution(&s.overshoot_ns),
+        "prediction_error_ppm": {
+            "collector": plain(&s.collector_error_ppm),
+            "allocation": plain(&s.allocation_error_ppm),
+        },
+    })
 }
 
 /// What became of memory and of what was in it.

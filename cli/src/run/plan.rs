@@ -84,7 +84,8 @@ fn contract_program(args: &RunArgs, config: &mut Config, signals: &Signals) -> R
     }
     say("metronome run: measuring the program, for --heap-factor");
     let shape = Shape::new(live, rate, args.mutators);
-    let calibration = contract::calibrate::calibrate(config, shape, factor, &signals.interrupted)?;
+    let calibration = contract::calibrate::calibrate(config, shape, factor, &signals.interrupted)
+        .map_err(|e| format!("--heap-factor: {e}"))?;
     config.heap = calibration.heap_bytes();
     config.validate().map_err(|e| format!("--heap-factor makes the heap {}: {e}", bytes(config.heap)))?;
     Ok(Program::new(shape, Some(calibration)))

@@ -38,7 +38,7 @@ pub(super) fn text(o: &Outcome, verbose: bool) -> String {
         t.0.push_str(&format!("  {line}\n"));
     }
     utilization(&mut t, o);
-    times(&mut t, o);
+    times(&mut t, o, verbose);
     task(&mut t, o);
     memory(&mut t, o, seconds);
     departures(&mut t, o);
@@ -103,7 +103,7 @@ fn distribution(d: &Distribution) -> String {
     format!("p50 {}, p99 {}, p99.9 {}, max {}", time(d.p50), time(d.p99), time(d.p999), time(d.max))
 }
 
-fn times(t: &mut Text, o: &Outcome) {
+fn times(t: &mut Text, o: &Outcome, verbose: bool) {
     let s = &o.stats;
     t.head("Collector");
     t.row("pause", distribution(&s.pause_ns));
@@ -111,6 +111,15 @@ fn times(t: &mut Text, o: &Outcome) {
     t.row("time to stop", distribution(&s.time_to_stop_ns));
     t.row("resume", distribution(&s.resume_ns));
     t.row("step (wall)", distribution(&s.step_ns));
+    t.row("over budget", distribution(&s.overshoot_ns));
+    if verbose {
+        for kind in &s.step_kinds {
+            t.row(
+                &format!("  {}", kind.name),
+                format!("{}; {} steps", distribution(&kind.cpu_ns), grouped(kind.cpu_ns.count)),
+            );
+        }
+    }
     t.row("longest step", format!("{} in {}", time(s.longest_step_ns), s.longest_step));
     if s.interrupted_steps > 0 {
         let lost = time(s.interrupted_ns);

@@ -270,7 +270,7 @@ fn a_growing_live_set_is_extrapolated() {
     pacer.cycle_finished(facts);
     assert!(pacer.prediction().live_bytes >= 200_000_000);
     let p = pacer.prediction();
-    assert_eq!(pacer.heap_needed(), p.live_bytes + 2 * p.allocation_bytes);
+    assert_eq!(pacer.heap_needed(), p.live_bytes + 2 * p.allocation_most_bytes);
 }
 
 /// INV-DEGRADE for one headroom, with `allowance` of (headroom, collector time still needed, window, base).
@@ -350,4 +350,145 @@ fn bad_settings_are_refused() {
     assert_eq!(refused(PacerConfig { target_percent: 100, ..good }), PacerError::Target { percent: 100 });
     let trigger = Trigger::Static { percent: 0 };
     assert_eq!(refused(PacerConfig { trigger, ..good }), PacerError::StaticTrigger { percent: 0 });
+}
+
+/// A program that allocates in bursts, in mutator time: so many bytes within `burst_ns` of each `period_ns`.
+struct Bursty {
+    period_ns: u64,
+    burst_ns: u64,
+    burst_bytes: u64,
+    now_ns: u64,
+}
+
+impl Bursty {
+    const SLICE: u64 = 500_000;
+
+    /// A slice of mutator time.
+    fn slice(&mut self) -> u64 {
+        let within = self.now_ns % self.period_ns < self.burst_ns;
+        self.now_ns += Self::SLICE;
+        if within { self.burst_bytes * Self::SLICE / self.burst_ns } else { 0 }
+    }
+}
+
+/// Runs `cycles` cycles of 60 ms of collector time at 50 %; gives (most likely, to reckon with, actual) of each.
+fn bursty_cycles(program: &mut Bursty, pacer: &mut Pacer, cycles: usize) -> Vec<(u64, u64, u64)> {
+    let mut seen = Vec::new();
+    for _ in 0..cycles {
+        // Idle in between, not in step with the bursts.
+        for _ in 0..331 {
+            pacer.allocation_sample(Bursty::SLICE, program.slice());
+        }
+        pacer.cycle_started();
+        let p = pacer.prediction();
+        let mut allocated = 0;
+        for _ in 0..120 {
+            let bytes = program.slice();
+            allocated += bytes;
+            pacer.allocation_sample(Bursty::SLICE, bytes);
+        }
+        pacer.cycle_finished(CycleFacts {
+            mark_ns: 60_000_000,
+            elapsed_ns: 120_000_000,
+            allocated_bytes: allocated,
+            live_bytes: 100_000_000,
+            heap_bytes_swept: 1_000_000_000,
+            ..CycleFacts::default()
+        });
+        seen.push((p.allocation_bytes, p.allocation_most_bytes, allocated));
+    }
+    seen
+}
+
+fn pacer_at_50() -> Pacer {
+    Pacer::new(PacerConfig {
+        heap_bytes: 1_000_000_000,
+        fragmentation_percent: 0,
+        target_percent: 50,
+        trigger: Trigger::Paced,
+    })
+    .expect("valid")
+}
+
+/// Median of |predicted - actual| in percent of the actual.
+fn median_error(pairs: impl Iterator<Item = (u64, u64)>) -> u64 {
+    let mut errors: Vec<u64> = pairs.map(|(p, a)| p.abs_diff(a) * 100 / a.max(1)).collect();
+    errors.sort_unstable();
+    errors[errors.len() / 2]
+}
+
+#[test]
+fn bursts_shorter_than_a_cycle_count_by_what_they_add_up_to() {
+    // 1 MB within 2 ms of each 10 ms: 100 MB/s on average, 500 MB/s in bursts. A cycle of 60 ms allocates 6 MB.
+    for (period_ns, burst_ns, burst_bytes) in [
+        (10_000_000, 2_000_000, 1_000_000),
+        (20_000_000, 4_000_000, 2_000_000),
+        (30_000_000, 3_000_000, 3_000_000),
+    ] {
+        let mut program = Bursty { period_ns, burst_ns, burst_bytes, now_ns: 0 };
+        let mut pacer = pacer_at_50();
+        let seen = bursty_cycles(&mut program, &mut pacer, 40);
+        let late = &seen[10..];
+        assert!(median_error(late.iter().map(|s| (s.0, s.2))) <= 10, "{late:?}");
+        for &(_, most, actual) in late {
+            // Enough, with the margin of a quarter, and no more than half again above the most of a stretch.
+            assert!(most + most / 4 >= actual, "{most} for {actual}");
+            let worst = burst_bytes * (60_000_000u64.div_ceil(period_ns) + 1);
+            assert!(most <= worst + worst / 2, "{most}, at worst {worst}");
+        }
+    }
+}
+
+#[test]
+fn a_burst_of_an_unknown_rate_is_reckoned_with_for_the_whole_cycle() {
+    let mut program =
+        Bursty { period_ns: 10_000_000, burst_ns: 2_000_000, burst_bytes: 1_000_000, now_ns: 0 };
+    let mut pacer = pacer_at_50();
+    bursty_cycles(&mut program, &mut pacer, 20);
+    let before = pacer.prediction().allocation_most_bytes;
+    // Four times the rate of the bursts, and it does not end.
+    for _ in 0..60 {
+        pacer.allocation_sample(Bursty::SLICE, 1_000_000);
+    }
+    let p = pacer.prediction().allocation_most_bytes;
+    // 2 GB/s through 60 ms.
+    assert!((100_000_000..=125_000_000).contains(&p), "{p} after {before}");
+}
+
+#[test]
+fn a_steady_program_with_noise_is_predicted_within_a_tenth() {
+    // Collector time and allocation of each cycle vary by up to a fifth, independently, around fixed values.
+    let mut noise = 0x1234_5678_9abc_def1u64;
+    let mut vary = |x: u64| {
+        noise ^= noise << 13;
+        noise ^= noise >> 7;
+        noise ^= noise << 17;
+        x / 100 * (90 + noise % 21)
+    };
+    let mut pacer = pacer_at_50();
+    let (mut collector, mut allocation) = (Vec::new(), Vec::new());
+    for cycle in 0..200 {
+        for _ in 0..100 {
+            pacer.allocation_sample(1_000_000, vary(200_000));
+        }
+        pacer.cycle_started();
+        let p = pacer.prediction();
+        let facts = CycleFacts {
+            mark_ns: vary(40_000_000),
+            sweep_ns: vary(2_000_000),
+            other_ns: vary(1_000_000),
+            elapsed_ns: 90_000_000,
+            allocated_bytes: vary(9_000_000),
+            live_bytes: vary(64 << 20),
+            heap_bytes_swept: 256 << 20,
+            ..CycleFacts::default()
+        };
+        pacer.cycle_finished(facts);
+        if cycle >= 10 {
+            collector.push((p.collector_ns, facts.collector_ns()));
+            allocation.push((p.allocation_bytes, facts.allocated_bytes));
+        }
+    }
+    assert!(median_error(collector.into_iter()) <= 10);
+    assert!(median_error(allocation.into_iter()) <= 10);
 }

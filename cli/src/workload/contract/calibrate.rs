@@ -120,6 +120,20 @@ pub(crate) fn calibrate(
     factor: f64,
     interrupted: &Arc<AtomicBool>,
 ) -> Result<Calibration, String> {
+    let contract = measure(config, shape, interrupted)?;
+    Calibration::new(contract, config.target_utilization * 10_000, factor)
+        .map_err(|e| format!("{e} (lower --alloc-rate, --live or --target-utilization)"))
+}
+
+/// Measures the program of this shape.
+///
+/// # Errors
+/// What to change, in one line.
+pub(crate) fn measure(
+    config: &Config,
+    shape: Shape,
+    interrupted: &Arc<AtomicBool>,
+) -> Result<Contract, String> {
     let ample = Config {
         heap: shape.live_bytes().saturating_mul(3).saturating_add(16 << 20).div_ceil(REGION) * REGION,
         initial_heap: None,
@@ -134,8 +148,7 @@ pub(crate) fn calibrate(
     let mut contract = contract_of(&without, &with, config.fragmentation_percent * 10_000);
     // A program that did not get the CPU while it was measured may get it later.
     contract.allocation_rate = contract.allocation_rate.max(shape.most_bytes_per_second());
-    Calibration::new(contract, config.target_utilization * 10_000, factor)
-        .map_err(|e| format!("--heap-factor: {e} (lower --alloc-rate, --live or --target-utilization)"))
+    Ok(contract)
 }
 
 /// What was seen in one heap.
@@ -196,7 +209,7 @@ fn observe(
     interrupted: &Arc<AtomicBool>,
 ) -> Result<Observed, String> {
     let heap = Heap::builder().config(config.clone()).build().map_err(|e| {
-        format!("--heap-factor measures in a heap of {}: {e}; lower --live", bytes(config.heap))
+        format!("the program is measured in a heap of {}: {e}; lower --live", bytes(config.heap))
     })?;
     let (send, ended) = mpsc::channel();
     let _subscription = heap.subscribe(move |n| {
@@ -239,7 +252,7 @@ fn observe(
 }
 
 fn cannot(why: impl std::fmt::Display) -> String {
-    format!("--heap-factor cannot measure: {why}")
+    format!("the program cannot be measured: {why}")
 }
 
 /// Starts thread `i` of the program, which stops the others if it fails.
