@@ -82,21 +82,21 @@ impl<'h> Mutator<'h> {
 
     /// Shades a removed value if the phase asks for it.
     #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
-    #[inline(never)]
+    #[inline]
     pub(crate) fn shade_overwritten(&self, cell: *mut u8) {
         let s = self.shared();
         if s.phase.barrier().shades_overwritten() && !fault!(s, NoDeletionBarrier) {
-            self.shade(cell);
+            self.shade_unless_marked(cell);
         }
     }
 
     /// Shades a written value if the phase asks for it.
     #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
-    #[inline(never)]
+    #[inline]
     pub(crate) fn shade_new(&self, cell: *mut u8) {
         let s = self.shared();
         if s.phase.barrier().shades_new() && !fault!(s, NoInsertionBarrier) {
-            self.shade(cell);
+            self.shade_unless_marked(cell);
         }
     }
 
@@ -105,6 +105,14 @@ impl<'h> Mutator<'h> {
     pub(crate) fn shade_yielded(&self, cell: *mut u8) {
         let s = self.shared();
         if s.phase.barrier().shades_overwritten() && !fault!(s, NoHandleBarrier) {
+            self.shade(cell);
+        }
+    }
+
+    /// Shades, but for null and what is marked, which needs nothing in any phase: most of what armed stores come by.
+    #[inline]
+    fn shade_unless_marked(&self, cell: *mut u8) {
+        if !cell.is_null() && !self.shared().space.is_marked(cell) {
             self.shade(cell);
         }
     }
@@ -292,27 +300,49 @@ impl<'h> Mutator<'h> {
     pub fn alloc<'m, I: Init<'m>>(&'m self, init: I) -> Result<Gc<'m, I::Target>, AllocError> {
         let cursor = const { CellOf::<I::Target>::CURSOR };
         let size = const { CellOf::<I::Target>::SIZE };
-        let cell = match self.with_local(|l| l.cursors.bump(cursor, size)) {
+        let cell = match self.with_local(|l| l.cursors.bump_ptr(cursor, size)) {
             Some(c) => c,
-            None => self.refill(cursor, size)?,
+            None => self.refill(cursor, size)?.as_ptr(),
         };
-        // From here to the publication there is no pause point (rule 6 of the barrier).
+        // From here to the publication there is no pause point (rule 10 of the barrier).
         if I::HAS_SLOTS && self.barrier_armed() {
-            self.shade_initialiser(&init);
+            // SAFETY: a fresh cell of this type, as `write_object` asks for.
+            return Ok(unsafe { self.shade_and_write(cell, init) });
         }
+        // SAFETY: as above.
+        Ok(unsafe { self.write_object(cell, init) })
+    }
+
+    /// Writes an object into its cell.
+    ///
+    /// # Safety
+    /// `cell` is a cell of `I::Target`'s class, just taken from this thread's cursor with no pause point since.
+    #[inline(always)]
+    unsafe fn write_object<'m, I: Init<'m>>(&'m self, cell: *mut u8, init: I) -> Gc<'m, I::Target> {
         let info: &'static TypeInfo = CellOf::<I::Target>::INFO;
-        // SAFETY: the cell is fresh, this thread's alone, and large enough for header and value at OFFSET, aligned
-        // as CLASS demands. Nobody looks at the cell before this call ends: there is no pause
+        // SAFETY: the cell is fresh, this thread's alone, not null, and large enough for header and value at OFFSET,
+        // aligned as CLASS demands. Nobody looks at the cell before this call ends: there is no pause
         // point from here on, and it is in no slot, handle or local yet.
         unsafe {
-            init.write(cell.as_ptr().add(CellOf::<I::Target>::OFFSET).cast());
-            crate::header::write(cell.as_ptr(), info);
-            Ok(Gc::from_cell(cell))
+            init.write(cell.add(CellOf::<I::Target>::OFFSET).cast());
+            crate::header::write(cell, info);
+            Gc::from_cell(NonNull::new_unchecked(cell))
         }
     }
 
+    /// The same while the barrier is armed. It takes the initialiser by value, so that it stays in registers on the way
+    /// that is not cold.
+    ///
+    /// # Safety
+    /// As for `write_object`.
     #[cold]
     #[inline(never)]
+    unsafe fn shade_and_write<'m, I: Init<'m>>(&'m self, cell: *mut u8, init: I) -> Gc<'m, I::Target> {
+        self.shade_initialiser(&init);
+        // SAFETY: by this function's contract; shading is no pause point.
+        unsafe { self.write_object(cell, init) }
+    }
+
     fn shade_initialiser<'m, I: Init<'m>>(&self, init: &I) {
         let s = self.shared();
         if s.phase.barrier().shades_new() && !fault!(s, NoInitialiserBarrier) {
@@ -320,10 +350,17 @@ impl<'h> Mutator<'h> {
         }
     }
 
-    /// Gets a new run: a pause point.
+    /// Goes on in the next gap, if any is reserved; else gets a new run: a pause point.
     #[cold]
     #[inline(never)]
     fn refill(&self, cursor: CursorIndex, size: usize) -> Result<NonNull<u8>, AllocError> {
+        #[cfg(any(test, feature = "hooks"))]
+        let each_counts = self.shared().hooks.every_cell();
+        #[cfg(not(any(test, feature = "hooks")))]
+        let each_counts = false;
+        if !each_counts && let Some(cell) = self.with_local(|l| l.cursors.next_gap(cursor, size)) {
+            return Ok(cell);
+        }
         let cell = self.refill_run(cursor, size)?;
         if self.shared().count_allocation() {
             // Relaxed: a note to this thread's own next safepoint.
