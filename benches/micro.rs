@@ -302,7 +302,7 @@ fn keep_every_other(
             m.safepoint();
         }
         let object = m.alloc(Payload([1u64, 2, 3])).expect("room");
-        if i / gap % 2 == 0 {
+        if (i / gap).is_multiple_of(2) {
             kept.get(m).store(m, i, object);
         }
     }
