@@ -1,5 +1,8 @@
 //! Cells of a cursor's run, and vacant cells of regions with drop glue: what only the cursor's owner and the reaper see,
 //! so that the heap's verifier cannot check it.
+//!
+//! Not in a tiny build, whose runs are one cell of the size used here, or two of the smaller one: no rest and no gaps.
+#![cfg(not(metronome_tiny))]
 
 use metronome_arraylet::cursor::CursorIndex;
 use metronome_arraylet::{Class, Colour, Cursors, OsOptions, RegionId, Space, SpaceOptions};
@@ -137,15 +140,13 @@ fn a_vacant_cell_with_a_header_is_found() {
     assert_eq!(with_headers(&cursors), 1);
 }
 
-/// Cells of 32 bytes: 64 of them, a bitmap word, are 2 KiB. In a tiny build runs are 64 bytes, so that there are no gaps.
-#[cfg(not(metronome_tiny))]
+/// Cells of 32 bytes: 64 of them, a bitmap word, are 2 KiB.
 const SMALL: Class = match Class::of(32, 8) {
     Some(c) => c,
     None => panic!("there is a class for 32 bytes"),
 };
 
 /// Fills a region with small cells, keeps those that `keep` says, and gives back the address of its first cell.
-#[cfg(not(metronome_tiny))]
 fn region_with_gaps(space: &Space, glue: bool, keep: impl Fn(usize) -> bool) -> usize {
     let mut cursors = Cursors::default();
     let index = CursorIndex::new(SMALL, glue);
@@ -171,7 +172,6 @@ fn region_with_gaps(space: &Space, glue: bool, keep: impl Fn(usize) -> bool) -> 
 /// Free cells that lie singly are reserved a bitmap word at a time, handed out once each in order of their addresses, and
 /// given back by a flush.
 #[test]
-#[cfg(not(metronome_tiny))]
 fn gaps_are_handed_out_once_and_given_back() {
     let keeps: [fn(usize) -> bool; 4] =
         [|i| i % 2 == 0, |i| i % 2 == 1, |i| i % 5 < 2, |i| i % 64 == 63 || i == 7];
