@@ -53,8 +53,8 @@ check() {
 check slot_load 2 0
 check slot_store 6 1
 check poll 5 1
-check alloc_values 24 2
-check alloc_node 29 3
+check alloc_values 20 1
+check alloc_node 23 2
 
 # In loops the heap's address is loaded once, before the loop: never again from the token, which comes in %rdi.
 for loop in slot_store_loop poll_loop; do

@@ -1,13 +1,14 @@
 //! What the fast paths cost, each beside a control: `cargo bench --bench micro`. See README.md in this folder.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use metronome_gc::{Gc, Global, Heap, Mutator, Payload, Root, Slot, Trace};
+use metronome_gc::{Gc, GcArray, Global, Heap, Mutator, Payload, Root, Slot, Trace};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
+use std::time::{Duration, Instant};
 
 #[derive(Trace)]
 struct Node {
@@ -64,20 +65,99 @@ fn slots_armed(c: &mut Criterion) {
     heap.enter(|m| {
         let m: &Mutator<'_> = m;
         let (a, b) = pair(m);
-        heap.request_cycle();
-        while heap.glance().phase != "snapshot" {
-            m.poll();
-            std::thread::yield_now();
-        }
+        begin_cycle(&heap, m);
         let mut g = c.benchmark_group("slot store, armed");
         g.bench_function("slot", |x| x.iter(|| black_box(a).next.store(m, black_box(b))));
         g.bench_function("slot, null over null", |x| x.iter(|| black_box(b).next.store(m, None)));
         g.bench_function("control: AtomicPtr swap", |x| {
             x.iter(|| black_box(&plain).swap(black_box(target), AcqRel));
         });
+        g.bench_function("control: AtomicPtr release store", |x| {
+            x.iter(|| black_box(&plain).store(black_box(target), Release));
+        });
         g.finish();
         assert_eq!(heap.glance().phase, "snapshot", "the snapshot ended during the measurement");
     });
+}
+
+/// Armed stores that each remove an object that was not marked yet: the full log rate. Then the same with a log of the
+/// least size, so that after 1024 objects each one becomes a grey bit. Both beside a swap that removes the same pointers.
+fn slots_logging(c: &mut Criterion) {
+    const BATCH: usize = 8192;
+    let mut g = c.benchmark_group("slot store, armed, new object each");
+    for (name, buffers) in [("logged", "1024"), ("log full: grey bits", "4")] {
+        let builder = Heap::builder().heap_bytes(64 << 20).set("log-buffers", buffers);
+        let heap = builder.build().expect("a heap of that size");
+        heap.enter(|m| {
+            let slots = Root::new(m, m.alloc_slots::<Payload<u64>>(BATCH).expect("room"));
+            g.bench_function(name, |x| {
+                x.iter_custom(|iterations| {
+                    in_batches(iterations, BATCH, |n| {
+                        end_cycle(&heap, m);
+                        let m: &Mutator<'_> = m;
+                        let slots = slots.get(m);
+                        for i in 0..n {
+                            slots.store(m, i, m.alloc(Payload(i as u64)).expect("room"));
+                        }
+                        begin_cycle(&heap, m);
+                        // Over leaves, so that finding the slot costs what it does in the control.
+                        let from = Instant::now();
+                        for slot in slots.leaves().flatten().take(n) {
+                            slot.store(m, None);
+                        }
+                        from.elapsed()
+                    })
+                });
+            });
+            end_cycle(&heap, m);
+        });
+    }
+    let mut target = 2u64;
+    let target: *mut u64 = &raw mut target;
+    let plain: Vec<AtomicPtr<u64>> = (0..BATCH).map(|_| AtomicPtr::new(target)).collect();
+    let control = |iterations, store: fn(&AtomicPtr<u64>)| {
+        in_batches(iterations, BATCH, |n| {
+            let from = Instant::now();
+            black_box(&plain[..n]).iter().for_each(store);
+            from.elapsed()
+        })
+    };
+    g.bench_function("control: AtomicPtr swap", |x| {
+        x.iter_custom(|n| control(n, |p| _ = black_box(p.swap(std::ptr::null_mut(), AcqRel))));
+    });
+    g.bench_function("control: AtomicPtr release store", |x| {
+        x.iter_custom(|n| control(n, |p| p.store(std::ptr::null_mut(), Release)));
+    });
+    g.finish();
+}
+
+/// Sums up what `batch` says of batches of at most `most` iterations.
+fn in_batches(iterations: u64, most: usize, mut batch: impl FnMut(usize) -> Duration) -> Duration {
+    let mut left = iterations as usize;
+    let mut total = Duration::ZERO;
+    while left > 0 {
+        let n = left.min(most);
+        left -= n;
+        total += batch(n);
+    }
+    total
+}
+
+/// Lets a cycle that is under way end.
+fn end_cycle(heap: &Heap, m: &mut Mutator<'_>) {
+    while heap.glance().phase != "idle" {
+        m.blocking(|| std::thread::sleep(Duration::from_micros(100)));
+    }
+}
+
+/// Starts a cycle and waits for it at pause points, so that it stays in the snapshot.
+fn begin_cycle(heap: &Heap, m: &Mutator<'_>) {
+    assert_eq!(heap.glance().phase, "idle", "a cycle started while objects were prepared");
+    heap.request_cycle();
+    while heap.glance().phase != "snapshot" {
+        m.poll();
+        std::thread::yield_now();
+    }
 }
 
 /// Polls, safepoints, and leaving the heap for a call.
@@ -178,6 +258,63 @@ fn allocation(c: &mut Criterion) {
     println!("cycles during `alloc 32 bytes`: {}", heap.glance().cycles - cycles_before);
 }
 
+/// 32-byte objects in regions of which every other cell is in use, so that a run of free cells is one cell; then every
+/// other 16 cells. No cycle runs meanwhile.
+fn allocation_in_gaps(c: &mut Criterion) {
+    const CELLS: usize = 400_000;
+    let heap = heap(256 << 20);
+    heap.enter(|m| {
+        let mut g = c.benchmark_group("alloc 32 bytes, in gaps");
+        for gap in [1, 16] {
+            g.bench_function(format!("{gap} free, {gap} in use"), |x| {
+                // Some gaps are left, so that no fresh region is taken.
+                x.iter_custom(|iterations| {
+                    in_batches(iterations, CELLS * 4 / 10, |n| {
+                        let kept = keep_every_other(&heap, m, CELLS, gap);
+                        let from = Instant::now();
+                        for i in 0..n {
+                            if i % 256 == 0 {
+                                m.safepoint();
+                            }
+                            black_box(m.alloc(Payload([1u64, 2, 3])).map(Gc::address).expect("room"));
+                        }
+                        let took = from.elapsed();
+                        drop(kept);
+                        took
+                    })
+                });
+            });
+        }
+        g.finish();
+    });
+}
+
+/// Fills regions with `cells` objects, and lets a cycle free every other `gap` of them.
+fn keep_every_other(
+    heap: &Heap,
+    m: &mut Mutator<'_>,
+    cells: usize,
+    gap: usize,
+) -> Root<GcArray<Slot<Payload<[u64; 3]>>>> {
+    let kept = Root::new(m, m.alloc_slots(cells).expect("room"));
+    for i in 0..cells {
+        if i % 256 == 0 {
+            m.safepoint();
+        }
+        let object = m.alloc(Payload([1u64, 2, 3])).expect("room");
+        if (i / gap).is_multiple_of(2) {
+            kept.get(m).store(m, i, object);
+        }
+    }
+    let cycles = heap.glance().cycles;
+    heap.request_cycle();
+    while heap.glance().cycles == cycles {
+        m.blocking(|| std::thread::sleep(Duration::from_micros(100)));
+    }
+    end_cycle(heap, m);
+    kept
+}
+
 /// Handles, beside `Arc`.
 fn handles(c: &mut Criterion) {
     let heap = heap(16 << 20);
@@ -200,6 +337,11 @@ fn handles(c: &mut Criterion) {
     });
 }
 
+#[inline(never)]
+fn sum_of(slice: &[u64]) -> u64 {
+    slice.iter().sum()
+}
+
 /// A sum over an arraylet array of 65,536 words (128 leaves), beside a slice.
 fn arrays(c: &mut Criterion) {
     const LEN: usize = 1 << 16;
@@ -213,10 +355,13 @@ fn arrays(c: &mut Criterion) {
         assert_eq!(by_leaves(array), sum);
         let mut g = c.benchmark_group("array sum");
         g.throughput(Throughput::Elements(LEN as u64));
-        g.bench_function("leaves", |x| {
-            x.iter(|| black_box(array).leaves().map(|l| l.iter().sum::<u64>()).sum::<u64>());
+        // One function for both, so that they run the same loop; what is left is the going from leaf to leaf.
+        g.bench_function("leaves", |x| x.iter(|| black_box(array).leaves().map(sum_of).sum::<u64>()));
+        g.bench_function("control: slice", |x| x.iter(|| sum_of(black_box(&slice[..]))));
+        g.bench_function("control: slice in pieces of 4 KiB", |x| {
+            x.iter(|| black_box(&slice[..]).chunks(512).map(sum_of).sum::<u64>());
         });
-        g.bench_function("control: slice", |x| x.iter(|| black_box(&slice[..]).iter().sum::<u64>()));
+        g.bench_function("elements of leaves", |x| x.iter(|| black_box(array).iter().sum::<u64>()));
         g.bench_function("by index", |x| {
             x.iter(|| {
                 let a = black_box(array);
@@ -244,5 +389,15 @@ fn arrays(c: &mut Criterion) {
     });
 }
 
-criterion_group!(micro, slots_idle, slots_armed, stop_points, allocation, handles, arrays);
+criterion_group!(
+    micro,
+    slots_idle,
+    slots_armed,
+    slots_logging,
+    stop_points,
+    allocation,
+    allocation_in_gaps,
+    handles,
+    arrays
+);
 criterion_main!(micro);

@@ -112,7 +112,7 @@ mod weak;
 #[expect(clippy::disallowed_types, reason = "for ordinary threads; nothing of the collector looks at it")]
 mod weak_map;
 
-pub use array::GcArray;
+pub use array::{GcArray, Leaves};
 pub use collect::{Collect, CollectError, Collected};
 pub use config::{Config, Verify};
 pub use death::DeathNotice;

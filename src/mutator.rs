@@ -83,21 +83,21 @@ impl<'h> Mutator<'h> {
 
     /// Shades a removed value if the phase asks for it.
     #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
-    #[inline(never)]
+    #[inline]
     pub(crate) fn shade_overwritten(&self, cell: *mut u8) {
         let s = self.shared();
         if s.phase.barrier().shades_overwritten() && !fault!(s, NoDeletionBarrier) {
-            self.shade(cell);
+            self.shade_stored(cell);
         }
     }
 
     /// Shades a written value if the phase asks for it.
     #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
-    #[inline(never)]
+    #[inline]
     pub(crate) fn shade_new(&self, cell: *mut u8) {
         let s = self.shared();
         if s.phase.barrier().shades_new() && !fault!(s, NoInsertionBarrier) {
-            self.shade(cell);
+            self.shade_stored(cell);
         }
     }
 
@@ -107,6 +107,20 @@ impl<'h> Mutator<'h> {
         let s = self.shared();
         if s.phase.barrier().shades_overwritten() && !fault!(s, NoHandleBarrier) {
             self.shade(cell);
+        }
+    }
+
+    /// Shades a value of an armed store. Most are null or marked already, and are done with here.
+    #[inline]
+    fn shade_stored(&self, cell: *mut u8) {
+        let s = self.shared();
+        if cell.is_null() {
+            return;
+        }
+        if s.phase.barrier().deferred() {
+            self.shade(cell);
+        } else if s.space.mark(cell) {
+            self.log(cell);
         }
     }
 
@@ -122,11 +136,16 @@ impl<'h> Mutator<'h> {
             if !s.space.is_marked(cell) && !fault!(s, NoDeferredShading) {
                 s.space.push_grey(cell);
             }
-            return;
+        } else if s.space.mark(cell) {
+            self.log(cell);
         }
-        if !s.space.mark(cell) {
-            return;
-        }
+    }
+
+    /// Logs an object that this thread has marked; where no chunk is left, remembers it in the grey bits.
+    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
+    #[inline(never)]
+    fn log(&self, cell: *mut u8) {
+        let s = self.shared();
         #[cfg(any(test, feature = "hooks"))]
         let refused = s.hooks.call_fails();
         #[cfg(not(any(test, feature = "hooks")))]
@@ -134,7 +153,7 @@ impl<'h> Mutator<'h> {
         if !refused && self.with_local(|l| l.log.push(&s.logs, cell)) {
             s.list_log(self.record());
         } else {
-            // No chunk left: remember it in the grey bits. Relaxed: a counter for reports.
+            // Relaxed: a counter for reports.
             s.barrier_spills.fetch_add(1, Relaxed);
             s.space.push_grey(cell);
         }
@@ -286,10 +305,14 @@ impl<'h> Mutator<'h> {
 
     // ---- allocation ----------------------------------------------------------------------------------------------
 
-    /// Allocates an object. The fast path is a compare, an add and the writes of the object; it may pause when a
-    /// run of free cells is used up (about every 8 KiB). It starts no collection; if the heap is full while one is about
-    /// to free memory without needing this thread's safepoint, it waits for that at this pause point, unless a stop
-    /// fails meanwhile. If it fails, `init` is dropped on this thread.
+    /// Allocates an object. The fast path is an add, a compare and the writes of the object; it may pause when a
+    /// run of free cells is used up (about every 8 KiB; where free cells lie singly, within 64 cells). It starts no
+    /// collection; if the heap is full while one is about to free memory without needing this thread's safepoint, it waits
+    /// for that at this pause point, unless a stop fails meanwhile. If it fails, `init` is dropped on this thread.
+    ///
+    /// An [`AllocError`] has figures in it, so that a function of yours that returns `Result<Gc<_>, AllocError>` and is not
+    /// inlined hands its result over in memory; an `Option<Gc<_>>` (by `.ok()`) is one register. In a recursion that does
+    /// little else this is a quarter of its time.
     ///
     /// # Errors
     /// [`AllocError`] when the heap is full. Come by a [`safepoint`](Mutator::safepoint), which waits for memory,
@@ -298,27 +321,46 @@ impl<'h> Mutator<'h> {
     pub fn alloc<'m, I: Init<'m>>(&'m self, init: I) -> Result<Gc<'m, I::Target>, AllocError> {
         let cursor = const { CellOf::<I::Target>::CURSOR };
         let size = const { CellOf::<I::Target>::SIZE };
-        let cell = match self.with_local(|l| l.cursors.bump(cursor, size)) {
+        let cell = match self.with_local(|l| l.cursors.bump_ptr(cursor, size)) {
             Some(c) => c,
-            None => self.refill(cursor, size)?,
+            None => self.refill(cursor, size)?.as_ptr(),
         };
-        // From here to the publication there is no pause point (rule 6 of the barrier).
-        if I::HAS_SLOTS && self.barrier_armed() {
-            self.shade_initialiser(&init);
-        }
+        // From here to the publication there is no pause point (rule 10 of the barrier).
+        let shades = I::HAS_SLOTS && self.barrier_armed();
+        // SAFETY: a fresh cell of this type's class, as both ask for.
+        Ok(unsafe { if shades { self.shade_and_write(cell, init) } else { self.write_object(cell, init) } })
+    }
+
+    /// Writes an object into its cell.
+    ///
+    /// # Safety
+    /// `cell` is a cell of `I::Target`'s class, just taken from this thread's cursor with no pause point since.
+    #[inline(always)]
+    unsafe fn write_object<'m, I: Init<'m>>(&'m self, cell: *mut u8, init: I) -> Gc<'m, I::Target> {
         let info: &'static TypeInfo = CellOf::<I::Target>::INFO;
-        // SAFETY: the cell is fresh, this thread's alone, and large enough for header and value at OFFSET, aligned
-        // as CLASS demands. Nobody looks at the cell before this call ends: there is no pause
+        // SAFETY: the cell is fresh, this thread's alone, not null, and large enough for header and value at OFFSET,
+        // aligned as CLASS demands. Nobody looks at the cell before this call ends: there is no pause
         // point from here on, and it is in no slot, handle or local yet.
         unsafe {
-            init.write(cell.as_ptr().add(CellOf::<I::Target>::OFFSET).cast());
-            crate::header::write(cell.as_ptr(), info);
-            Ok(Gc::from_cell(cell))
+            init.write(cell.add(CellOf::<I::Target>::OFFSET).cast());
+            crate::header::write(cell, info);
+            Gc::from_cell(NonNull::new_unchecked(cell))
         }
     }
 
+    /// The same while the barrier is armed. It takes the initialiser by value, so that it stays in registers on the way
+    /// that is not cold.
+    ///
+    /// # Safety
+    /// As for `write_object`.
     #[cold]
     #[inline(never)]
+    unsafe fn shade_and_write<'m, I: Init<'m>>(&'m self, cell: *mut u8, init: I) -> Gc<'m, I::Target> {
+        self.shade_initialiser(&init);
+        // SAFETY: by this function's contract; shading is no pause point.
+        unsafe { self.write_object(cell, init) }
+    }
+
     fn shade_initialiser<'m, I: Init<'m>>(&self, init: &I) {
         let s = self.shared();
         if s.phase.barrier().shades_new() && !fault!(s, NoInitialiserBarrier) {
@@ -326,10 +368,17 @@ impl<'h> Mutator<'h> {
         }
     }
 
-    /// Gets a new run: a pause point.
+    /// Goes on in the next gap, if any is reserved; else gets a new run: a pause point.
     #[cold]
     #[inline(never)]
     fn refill(&self, cursor: CursorIndex, size: usize) -> Result<NonNull<u8>, AllocError> {
+        #[cfg(any(test, feature = "hooks"))]
+        let each_counts = self.shared().hooks.every_cell();
+        #[cfg(not(any(test, feature = "hooks")))]
+        let each_counts = false;
+        if !each_counts && let Some(cell) = self.with_local(|l| l.cursors.next_gap(cursor, size)) {
+            return Ok(cell);
+        }
         let cell = self.refill_run(cursor, size)?;
         if self.shared().count_allocation() {
             // Relaxed: a note to this thread's own next safepoint.

@@ -97,3 +97,72 @@ fn large_arrays() {
         assert!(s.load(m, 1).is_none());
     });
 }
+
+/// The slices of arrays of one element type: all elements in order, one slice per leaf of 4 KiB, and as many as foretold.
+fn leaves_of<E: Copy + PartialEq + std::fmt::Debug + Send + Sync + 'static>(
+    m: &mut Mutator<'_>,
+    lengths: &[usize],
+    element: impl Fn(usize) -> E,
+) {
+    for &len in lengths {
+        let array = Root::new(m, m.alloc_array::<E, _>(len, &element).unwrap());
+        let array = array.get(m);
+        let mut leaves = array.leaves();
+        let (mut at, mut slices, foretold) = (0, 0, leaves.len());
+        while let Some(leaf) = leaves.next() {
+            assert!(!leaf.is_empty());
+            let last = at + leaf.len() == len;
+            let full = leaf.len() == 4096usize.checked_div(size_of::<E>()).unwrap_or(0);
+            assert!(
+                last || full || cfg!(metronome_tiny),
+                "slice {slices} of {len} has {} elements",
+                leaf.len()
+            );
+            for (i, found) in leaf.iter().enumerate() {
+                assert_eq!(*found, element(at + i), "element {} of {len}", at + i);
+                // The slice is where access by index finds the element.
+                assert!(std::ptr::eq(found, array.at(at + i)));
+            }
+            at += leaf.len();
+            slices += 1;
+            assert_eq!(leaves.len(), foretold - slices);
+        }
+        assert_eq!((at, slices), (len, foretold));
+        assert!(leaves.next().is_none(), "it stays at its end");
+        assert_eq!(array.iter().count(), len);
+        m.safepoint();
+    }
+}
+
+#[test]
+fn leaves_are_the_elements_in_order() {
+    let heap = Heap::builder().heap_bytes(64 << 20).build().unwrap();
+    // None, one cell, the ends of the first leaves, two tables of leaves (512 leaves each), and a few levels in a tiny build.
+    let words = [0, 1, 2, 511, 512, 513, 1021, 1022, 1023, 1024, 5_000, 512 * 513, 600_000];
+    heap.enter(|m| {
+        leaves_of(m, &words, |i| i as u64);
+        leaves_of(m, &[0, 1, 4095, 4096, 8168, 8169, 100_001], |i| i as u8);
+        // Leaves that are not filled to the last byte.
+        leaves_of(m, &[1, 170, 171, 341, 10_000], |i| [i as u64, 1, 2]);
+        if !cfg!(metronome_tiny) {
+            leaves_of(m, &[1, 2, 3, 40], |i| [i as u8; 3000]);
+        }
+        leaves_of(m, &[1, 1000], |i| Aligned(i as u64));
+    });
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(align(64))]
+struct Aligned(u64);
+
+#[test]
+fn leaves_of_nothing() {
+    let heap = Heap::builder().heap_bytes(4 << 20).build().unwrap();
+    heap.enter(|m| {
+        // Elements without a size are all in one slice.
+        let array = m.alloc_array::<(), _>(1_000_000, |_| ()).unwrap();
+        let sizes: Vec<usize> = array.leaves().map(<[()]>::len).collect();
+        assert_eq!(sizes, [1_000_000]);
+        assert_eq!(m.alloc_array::<(), _>(0, |_| ()).unwrap().leaves().len(), 0);
+    });
+}

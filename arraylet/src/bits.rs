@@ -51,6 +51,16 @@ pub fn for_each_mask(start: usize, end: usize, mut f: impl FnMut(usize, u64)) {
     }
 }
 
+/// The lowest run of set bits of `word`, which is not 0: its first bit, its length, and the bits without it.
+#[inline]
+#[must_use]
+pub fn first_run(word: u64) -> (u32, u32, u64) {
+    debug_assert!(word != 0);
+    let first = word.trailing_zeros();
+    // The carry goes through the run and into the clear bit behind it, or out of the word.
+    (first, (word >> first).trailing_ones(), word & word.wrapping_add(1 << first))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,12 +74,31 @@ mod tests {
         v.into_iter().map(AtomicU64::new).collect()
     }
 
+    #[test]
+    fn a_full_word_is_one_run() {
+        assert_eq!(first_run(!0), (0, 64, 0));
+        assert_eq!(first_run(1 << 63), (63, 1, 0));
+        assert_eq!(first_run(0b1101_1000), (3, 2, 0b1100_0000));
+    }
+
     quickcheck! {
         fn scans_agree_with_a_linear_search(bits: Vec<bool>, from: usize) -> bool {
             let from = if bits.is_empty() { 0 } else { from % (bits.len() + 1) };
             let w = words(&bits);
             let naive = |v: bool| (from..bits.len()).find(|&i| bits[i] == v);
             next_set(&w, from, bits.len()) == naive(true) && next_clear(&w, from, bits.len()) == naive(false)
+        }
+
+        fn runs_of_a_word_are_its_set_bits(word: u64) -> bool {
+            let (mut left, mut seen, mut end) = (word, 0u64, 0);
+            while left != 0 {
+                let (first, n, rest) = first_run(left);
+                assert!(n > 0 && (seen == 0 || first > end), "runs are maximal");
+                end = first + n;
+                (first..end).for_each(|i| seen |= 1 << i);
+                left = rest;
+            }
+            seen == word
         }
 
         fn masks_cover_exactly_the_range(a: u16, b: u16) -> bool {

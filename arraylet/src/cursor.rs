@@ -2,8 +2,10 @@
 //!
 //! # State
 //! A cursor owns at most one region and within it one run, whose cells are all *reserved* (allocation bits set,
-//! and mark bits in a black run) when the run is taken. So the fast path touches no bitmap; what is left of a
-//! run is unreserved when the cursor is flushed (INV-CURSOR-RUN).
+//! and mark bits in a black run) when the run is taken. So the fast path touches no bitmap. With a run that is shorter than
+//! its bitmap word come the *gaps* behind it, the other free cells of the word, reserved in the same way: when the run
+//! is used up, the next gap becomes the run. What is left of both is unreserved when the cursor is flushed
+//! (INV-CURSOR-RUN).
 //!
 //! A *promise* is a number of regions set aside for one mutator: they count as in use, and the mutator alone turns
 //! them into regions of its own, each when it needs one ([`crate::promise`] says how many suffice).
@@ -12,7 +14,8 @@
 //! The mutator that owns the `Cursors`, while running. It must flush them before it runs on after the collector
 //! changed the colour of new objects (arming, start of sweep): a run keeps the colour it was taken with.
 
-use crate::class::{CLASSES_ALL, Class, LEAF_CLASS};
+use crate::bits;
+use crate::class::{CLASSES_ALL, Class, LEAF_CLASS, REGION_BYTES};
 use crate::region::RegionId;
 use crate::space::{Colour, Space};
 use std::ptr::NonNull;
@@ -22,13 +25,24 @@ use std::sync::atomic::Ordering::Relaxed;
 struct Cursor {
     ptr: *mut u8,
     end: *mut u8,
+    /// Gaps that are yet to become runs: bits of the bitmap word that holds cell `next_cell - 1`.
+    gaps: u64,
     region: u32,
     next_cell: u32,
 }
 
+impl Cursor {
+    /// First cell of the bitmap word of `gaps`, and where its region begins.
+    fn gap_base(&self) -> (u32, *mut u8) {
+        // The run's end is behind one of the region's cells, and so is the region's own end.
+        let region = self.end.map_addr(|a| (a - 1) & !(REGION_BYTES - 1));
+        ((self.next_cell - 1) & !63, region)
+    }
+}
+
 const NO_REGION: u32 = u32::MAX;
 const EMPTY: Cursor =
-    Cursor { ptr: std::ptr::null_mut(), end: std::ptr::null_mut(), region: NO_REGION, next_cell: 0 };
+    Cursor { ptr: std::ptr::null_mut(), end: std::ptr::null_mut(), gaps: 0, region: NO_REGION, next_cell: 0 };
 
 /// Allocation cursors of one mutator: one per size class, and one per class for objects with drop glue.
 #[derive(Debug)]
@@ -74,14 +88,42 @@ impl Cursors {
     /// `size` must be `index`'s class size (a constant at the caller, so that no table is read).
     #[inline(always)]
     pub fn bump(&mut self, index: CursorIndex, size: usize) -> Option<NonNull<u8>> {
+        self.bump_ptr(index, size).and_then(NonNull::new)
+    }
+
+    /// The same without a look whether the cell is null, which a run's cells never are: one branch less for a caller that
+    /// may say so.
+    #[inline(always)]
+    pub fn bump_ptr(&mut self, index: CursorIndex, size: usize) -> Option<*mut u8> {
         debug_assert_eq!(size, index.class().size_dynamic());
         let c = &mut self.cursors[index.0 as usize];
         let p = c.ptr;
-        if c.end.addr() - p.addr() < size {
+        // No overflow: the pointer is at most the end of a run, or null. An empty cursor's end is null, so it has no room.
+        let next = p.wrapping_add(size);
+        if next.addr() > c.end.addr() {
             return None;
         }
-        c.ptr = p.wrapping_add(size);
-        NonNull::new(p)
+        c.ptr = next;
+        Some(p)
+    }
+
+    /// Makes the next gap the run and takes a cell of it; `None` when there is none. For when the run is
+    /// used up; what is left of it stays reserved otherwise. *Running*. O(1), no atomic operation: such cells are reserved
+    /// already.
+    #[inline]
+    pub fn next_gap(&mut self, index: CursorIndex, size: usize) -> Option<NonNull<u8>> {
+        let c = &mut self.cursors[index.0 as usize];
+        debug_assert_eq!(size, index.class().size_dynamic());
+        if c.gaps == 0 {
+            return None;
+        }
+        let (word, region) = c.gap_base();
+        let (first, n, rest) = bits::first_run(c.gaps);
+        c.gaps = rest;
+        let cell = region.wrapping_add((word + first) as usize * size);
+        c.ptr = cell.wrapping_add(size);
+        c.end = cell.wrapping_add(n as usize * size);
+        NonNull::new(cell)
     }
 
     /// Gets a new run, taking a new region if needed, and a cell of it. `None` when the heap has no region for
@@ -92,6 +134,9 @@ impl Cursors {
     pub fn refill(&mut self, space: &Space, index: CursorIndex, colour: Colour) -> Option<NonNull<u8>> {
         let i = index.0 as usize;
         let (class, drop_glue) = (index.class(), i >= CLASSES_ALL);
+        if let Some(cell) = self.next_gap(index, class.size_dynamic()) {
+            return Some(cell);
+        }
         loop {
             let c = &mut self.cursors[i];
             if c.region != NO_REGION {
@@ -99,6 +144,7 @@ impl Cursors {
                     c.ptr = run.start.as_ptr();
                     c.end = c.ptr.wrapping_add(run.bytes);
                     c.next_cell = run.next_cell;
+                    c.gaps = run.gaps;
                     return self.bump(index, class.size_dynamic());
                 }
                 let full = RegionId(c.region);
@@ -159,6 +205,7 @@ impl Cursors {
                 bits &= bits - 1;
                 let c = std::mem::replace(&mut self.cursors[i], EMPTY);
                 space.unreserve(RegionId(c.region), c.ptr, c.end);
+                space.unreserve_gaps(RegionId(c.region), (c.next_cell.max(1) as usize - 1) / 64, c.gaps);
                 space.release(RegionId(c.region));
             }
         }
@@ -170,11 +217,20 @@ impl Cursors {
         self.active == [0; 2]
     }
 
-    /// Calls `f(start, end)` for each unused rest of a run.
+    /// Calls `f(start, end)` for each unused rest of a run, and for each gap.
     pub fn for_each_rest(&self, mut f: impl FnMut(*const u8, *const u8)) {
-        for c in &self.cursors {
+        for (i, c) in self.cursors.iter().enumerate() {
             if c.ptr.addr() < c.end.addr() {
                 f(c.ptr, c.end);
+            }
+            let size = CursorIndex(i as u8).class().size_dynamic();
+            let mut gaps = c.gaps;
+            while gaps != 0 {
+                let (word, region) = c.gap_base();
+                let (first, n, rest) = bits::first_run(gaps);
+                gaps = rest;
+                let start = region.wrapping_add((word + first) as usize * size);
+                f(start, start.wrapping_add(n as usize * size));
             }
         }
     }

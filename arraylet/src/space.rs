@@ -54,15 +54,18 @@ pub enum Colour {
     Black,
 }
 
-/// A run of contiguous free cells handed to a cursor.
+/// A run of contiguous free cells handed to a cursor, and the gaps behind it.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     /// First byte.
     pub start: NonNull<u8>,
     /// Bytes.
     pub bytes: usize,
-    /// Cell index after the run.
+    /// Cell index after the run and the gaps.
     pub next_cell: u32,
+    /// The other free cells of the bitmap word in which the run ends, reserved with it: bit i of the word that holds cell
+    /// `next_cell - 1`.
+    pub gaps: u64,
 }
 
 /// Counters that anyone may read.
@@ -286,39 +289,76 @@ impl Space {
         false
     }
 
-    /// Reserves the next run of free cells of an owned region, at or after `from_cell` (*running*, owner). Reads
+    /// Reserves the next run of free cells of an owned region, at or after `from_cell` (*running*, owner). Where a run ends
+    /// within its bitmap word, and 64 cells are no more than the longest run, all free cells of the word behind it are
+    /// reserved too: so where free cells lie singly among others, one call and its atomic operations do for many. Reads
     /// ≤ 64 words, writes ≤ [`RUN_BYTES_MAX`] / 16 / 64 + 1 words of each bitmap.
-    #[allow(unsafe_code)]
     pub(crate) fn reserve_run(&self, id: RegionId, from_cell: u32, colour: Colour) -> Option<Run> {
         let meta = self.meta(id.0);
         // Relaxed: fixed while the region is in use.
         let (cells, size) = (meta.cells.load(Relaxed) as usize, meta.cell_size.load(Relaxed) as usize);
         let start = bits::next_clear(&meta.alloc, from_cell as usize, cells)?;
-        let limit = cells.min(start + (self.stress.run_bytes_max() / size).max(1));
+        let longest = self.stress.run_bytes_max();
+        let limit = cells.min(start + (longest / size).max(1));
         let end = bits::next_set(&meta.alloc, start, limit).unwrap_or(limit);
-        bits::for_each_mask(start, end, |w, m| {
+        let reserve = |w: usize, m: u64| {
             // Relaxed: the owner is the only one to set bits; the reaper may clear others in the same word.
             meta.alloc[w].fetch_or(m, Relaxed);
             if colour == Colour::Black {
                 meta.mark[w].fetch_or(m, Relaxed);
             }
-        });
-        let bytes = (end - start) * size;
+        };
+        let (mut gaps, mut next_cell) = (0, end);
+        let word_end = cells.min((start / 64 + 1) * 64);
+        if end < word_end && 64 * size <= longest {
+            next_cell = word_end;
+            bits::for_each_mask(end, word_end, |w, m| {
+                // Relaxed: as in `reserve`.
+                gaps = m & !meta.alloc[w].load(Relaxed);
+                bits::for_each_mask(start, end, |_, run| reserve(w, run | gaps));
+            });
+        } else {
+            bits::for_each_mask(start, end, reserve);
+        }
+        let bytes = (end - start + gaps.count_ones() as usize) * size;
         // Relaxed: a counter.
         self.used.fetch_add(bytes as u64, Relaxed);
         self.allocated.fetch_add(bytes as u64, Relaxed);
-        self.zap_run(id, start, bytes, size);
-        let first = self.cell_ptr(id, start as u32);
-        crate::poison::usable(first.as_ptr(), bytes);
+        self.prepare_run(id, meta, start, end - start);
+        let mut left = gaps;
+        // Only where there is something to prepare, since these are up to 32 runs.
+        // Relaxed: fixed while the region is in use.
+        let prepares = self.stress.zap.is_some() || cfg!(metronome_asan) || meta.drop_glue.load(Relaxed);
+        while prepares && left != 0 {
+            let (first, n, rest) = bits::first_run(left);
+            left = rest;
+            self.prepare_run(id, meta, start / 64 * 64 + first as usize, n as usize);
+        }
+        let start = self.cell_ptr(id, start as u32);
+        Some(Run {
+            start,
+            bytes: bytes - gaps.count_ones() as usize * size,
+            next_cell: next_cell as u32,
+            gaps,
+        })
+    }
+
+    /// Makes the cells of a run that was just reserved usable: `n` cells from `first` on.
+    #[allow(unsafe_code)]
+    fn prepare_run(&self, id: RegionId, meta: &RegionMeta, first: usize, n: usize) {
+        // Relaxed: fixed while the region is in use.
+        let size = meta.cell_size.load(Relaxed) as usize;
+        self.zap_run(id, first, n * size, size);
+        let first = self.cell_ptr(id, first as u32);
+        crate::poison::usable(first.as_ptr(), n * size);
         // Relaxed: fixed while the region is in use.
         if meta.drop_glue.load(Relaxed) {
-            for i in 0..end - start {
-                // SAFETY: the cells start..end lie in this region and were free: nobody else uses them. A zero
+            for i in 0..n {
+                // SAFETY: the cells first..first + n lie in this region and were free: nobody else uses them. A zero
                 // header says "no object" to the reaper (INV-HEAP-VACANT).
                 unsafe { first.as_ptr().add(i * size).cast::<usize>().write(0) };
             }
         }
-        Some(Run { start: first, bytes, next_cell: end as u32 })
     }
 
     /// Frees the unused cells of a run, `from` to `to` (*running*, owner). Idempotent: only cells still reserved
@@ -332,18 +372,42 @@ impl Space {
         // Relaxed: fixed while the region is in use.
         let size = meta.cell_size.load(Relaxed) as usize;
         let end = start + (to.addr() - from.addr()) / size;
-        self.zap_rest(id, start, end, size);
+        self.vacate_run(id, start, end, size);
         let mut freed = 0;
-        // The region is the caller's until it is released, so the rest of its run is nobody else's.
-        crate::poison::freed(from, (end - start) * size);
-        bits::for_each_mask(start, end, |w, m| {
-            // Relaxed: owner only, see `reserve_run`.
-            freed += (meta.alloc[w].fetch_and(!m, Relaxed) & m).count_ones() as usize;
-            meta.mark[w].fetch_and(!m, Relaxed);
-        });
+        bits::for_each_mask(start, end, |w, m| freed += unreserve_in_word(meta, w, m));
+        self.uncount(freed, size);
+    }
+
+    /// The same for gaps that were reserved behind a run: cells of bitmap word `w`. One word of each bitmap.
+    pub(crate) fn unreserve_gaps(&self, id: RegionId, w: usize, gaps: u64) {
+        if gaps == 0 {
+            return;
+        }
+        let meta = self.meta(id.0);
+        // Relaxed: fixed while the region is in use.
+        let size = meta.cell_size.load(Relaxed) as usize;
+        let mut left = gaps;
+        while (self.stress.zap.is_some() || cfg!(metronome_asan)) && left != 0 {
+            let (first, n, rest) = bits::first_run(left);
+            left = rest;
+            let start = w * 64 + first as usize;
+            self.vacate_run(id, start, start + n as usize, size);
+        }
+        self.uncount(unreserve_in_word(meta, w, gaps), size);
+    }
+
+    /// The cells from `start` to `end` are about to be free. The region is the caller's until it is released, so they are
+    /// nobody else's.
+    fn vacate_run(&self, id: RegionId, start: usize, end: usize, size: usize) {
+        self.zap_rest(id, start, end, size);
+        crate::poison::freed(self.cell_ptr(id, start as u32).as_ptr(), (end - start) * size);
+    }
+
+    fn uncount(&self, cells: u32, size: usize) {
+        let bytes = u64::from(cells) * size as u64;
         // Relaxed: a counter.
-        self.used.fetch_sub((freed * size) as u64, Relaxed);
-        self.allocated.fetch_sub((freed * size) as u64, Relaxed);
+        self.used.fetch_sub(bytes, Relaxed);
+        self.allocated.fetch_sub(bytes, Relaxed);
     }
 
     // ---- addresses ------------------------------------------------------------------------------------------
@@ -380,4 +444,13 @@ impl Space {
         // Relaxed: stopped.
         self.sweep.load(Relaxed)
     }
+}
+
+/// Frees the cells `mask` of bitmap word `w` as far as they are reserved; returns how many. The region's owner, *running*.
+fn unreserve_in_word(meta: &RegionMeta, w: usize, mask: u64) -> u32 {
+    // Relaxed: owner only, see `Space::reserve_run`.
+    let freed = (meta.alloc[w].fetch_and(!mask, Relaxed) & mask).count_ones();
+    // Relaxed: as above; other mutators may mark other cells of the word.
+    meta.mark[w].fetch_and(!mask, Relaxed);
+    freed
 }

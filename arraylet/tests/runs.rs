@@ -1,5 +1,8 @@
 //! Cells of a cursor's run, and vacant cells of regions with drop glue: what only the cursor's owner and the reaper see,
 //! so that the heap's verifier cannot check it.
+//!
+//! Not in a tiny build, whose runs are one cell of the size used here, or two of the smaller one: no rest and no gaps.
+#![cfg(not(metronome_tiny))]
 
 use metronome_arraylet::cursor::CursorIndex;
 use metronome_arraylet::{Class, Colour, Cursors, OsOptions, RegionId, Space, SpaceOptions};
@@ -135,4 +138,105 @@ fn a_vacant_cell_with_a_header_is_found() {
     // SAFETY: as in `with_headers`.
     unsafe { vacant.cast::<usize>().write(0xBEE0) };
     assert_eq!(with_headers(&cursors), 1);
+}
+
+/// Cells of 32 bytes: 64 of them, a bitmap word, are 2 KiB.
+const SMALL: Class = match Class::of(32, 8) {
+    Some(c) => c,
+    None => panic!("there is a class for 32 bytes"),
+};
+
+/// Fills a region with small cells, keeps those that `keep` says, and gives back the address of its first cell.
+fn region_with_gaps(space: &Space, glue: bool, keep: impl Fn(usize) -> bool) -> usize {
+    let mut cursors = Cursors::default();
+    let index = CursorIndex::new(SMALL, glue);
+    let cells: Vec<_> = (0..SMALL.cells())
+        .map(|_| {
+            let cell = cursors.bump(index, SMALL.size());
+            cell.or_else(|| cursors.refill(space, index, Colour::White)).unwrap()
+        })
+        .collect();
+    cells.iter().enumerate().filter(|&(i, _)| keep(i)).for_each(|(_, c)| assert!(space.mark(c.as_ptr())));
+    cursors.flush(space);
+    sweep(space);
+    while let Some(region) = space.pop_reap() {
+        while let Some(batch) = space.condemned(region) {
+            space.reaped(&batch);
+        }
+        space.reap_done(region);
+    }
+    assert_eq!(space.stats().regions_in_use, 1);
+    cells[0].addr().get()
+}
+
+/// Free cells that lie singly are reserved a bitmap word at a time, handed out once each in order of their addresses, and
+/// given back by a flush.
+#[test]
+fn gaps_are_handed_out_once_and_given_back() {
+    let keeps: [fn(usize) -> bool; 4] =
+        [|i| i % 2 == 0, |i| i % 2 == 1, |i| i % 5 < 2, |i| i % 64 == 63 || i == 7];
+    for glue in [false, true] {
+        for (keep, colour) in keeps.into_iter().flat_map(|k| [(k, Colour::White), (k, Colour::Black)]) {
+            let space = space();
+            let base = region_with_gaps(&space, glue, keep);
+            let free: Vec<usize> = (0..SMALL.cells()).filter(|&i| !keep(i)).collect();
+            let index = CursorIndex::new(SMALL, glue);
+            let kept_bytes = space.used_bytes();
+            let mut cursors = Cursors::default();
+            let (mut refills, mut taken) = (0, Vec::new());
+            let half = free.len() / 2 + 1;
+            for _ in 0..half {
+                let cell =
+                    cursors.bump(index, SMALL.size()).or_else(|| cursors.next_gap(index, SMALL.size()));
+                let cell = cell.unwrap_or_else(|| {
+                    refills += 1;
+                    cursors.refill(&space, index, colour).unwrap()
+                });
+                assert!(space.is_allocated(cell.as_ptr()));
+                assert_eq!(space.is_marked(cell.as_ptr()), colour == Colour::Black);
+                taken.push((cell.addr().get() - base) / SMALL.size());
+            }
+            assert_eq!(taken, free[..half], "in order, each once, and none that is kept");
+            // A word's cells at a time: never more than one refill for each word looked at.
+            assert!(refills <= taken[half - 1] / 64 + 1, "{refills} refills");
+            // What is reserved beyond is in the rest, to the byte.
+            let mut rest = Vec::new();
+            cursors.for_each_rest(|from, to| {
+                for at in (0..to.addr() - from.addr()).step_by(SMALL.size()).map(|n| from.wrapping_add(n)) {
+                    rest.push((at.addr() - base) / SMALL.size());
+                    // SAFETY: a reserved cell of this test's, which holds a word at least.
+                    assert!(!glue || unsafe { at.cast::<usize>().read() } == 0, "INV-HEAP-VACANT");
+                }
+            });
+            assert_eq!(rest, free[half..half + rest.len()]);
+            assert_eq!(space.used_bytes() - kept_bytes, ((half + rest.len()) * SMALL.size()) as u64);
+            cursors.flush(&space);
+            assert_eq!(space.used_bytes() - kept_bytes, (half * SMALL.size()) as u64);
+            assert_eq!(space.verify(), Ok(()));
+            // The rest is still to be had, and nothing else in this region.
+            let more: Vec<usize> = (half..free.len())
+                .map(|_| {
+                    let cell = cursors.bump(index, SMALL.size());
+                    let cell = cell.or_else(|| cursors.refill(&space, index, Colour::White)).unwrap();
+                    (cell.addr().get() - base) / SMALL.size()
+                })
+                .collect();
+            assert_eq!(more, free[half..]);
+        }
+    }
+}
+
+/// Where 64 cells are more than the longest run, there are no gaps: a refill reserves one run.
+#[test]
+fn large_cells_have_no_gaps() {
+    let space = space();
+    let mut cursors = Cursors::default();
+    let cells: Vec<_> =
+        (0..CLASS.cells()).map(|_| alloc(&mut cursors, &space, false, Colour::White).unwrap()).collect();
+    cells.iter().step_by(2).for_each(|c| assert!(space.mark(c.as_ptr())));
+    cursors.flush(&space);
+    sweep(&space);
+    let before = space.used_bytes();
+    alloc(&mut cursors, &space, false, Colour::White).unwrap();
+    assert_eq!(space.used_bytes() - before, CLASS.size() as u64);
 }
