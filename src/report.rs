@@ -329,6 +329,7 @@ impl Reporter {
         out.mmu.sort_by_key(|m| m.window_ns);
         out.phase_steps = state.steps.iter().filter_map(Steps::stats).collect();
         out.step_ns = s.step_times.snapshot().into();
+        out.gc_threads = s.crew.seats.len() as u32 + 1;
         out.window_ns = s.config.window_ns;
         out.target_ppm = s.config.target_utilization * 10_000;
         out.violations = state.windows[0].charged.violations();

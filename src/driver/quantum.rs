@@ -23,6 +23,7 @@ impl Driver {
         // Relaxed: a report.
         s.resumed_ns.store(0, Relaxed);
         let free_before = s.space.free_bytes();
+        self.collector.call_helpers();
         let start_ns = s.clock.now();
         // A stop may use up the quantum, but not more.
         let work_budget = budget_ns.saturating_sub(self.margin_ns);
@@ -51,6 +52,7 @@ impl Driver {
         let stopped = match stopped {
             Ok(stopped) => stopped,
             Err(cancelled) => {
+                self.collector.dismiss_helpers();
                 // Relaxed: a counter.
                 s.stops_cancelled.fetch_add(1, Relaxed);
                 s.announce_memory();
@@ -114,6 +116,7 @@ impl Driver {
                 self.collector.hold = s.config.stress.yield_before;
             }
         }
+        self.collector.dismiss_helpers();
         self.stressed.yields = self.collector.held;
         drop(stopped);
         machine!(s, m => m.released());
@@ -158,6 +161,8 @@ impl Driver {
             steps: meter.steps,
             interrupted: meter.interrupted,
             interrupted_ns: meter.interrupted_ns,
+            // Relaxed: for reports. Of helpers that are late the next quantum tells.
+            helpers_cpu_ns: s.crew.cpu_ns.swap(0, Relaxed),
             longest_step: meter.longest,
             longest_step_ns: meter.longest_ns,
             free_bytes,
@@ -183,7 +188,7 @@ impl Driver {
             });
         }
         match progress {
-            Progress::More => {}
+            Progress::More | Progress::Waiting => {}
             Progress::Blocked { record } => self.blocked = Some((record, end_ns, false)),
             Progress::Done => self.end_cycle(end_ns),
         }
