@@ -78,7 +78,7 @@ fn measure(args: &Args, shape: Shape, report: &mut report::Report) -> Result<(),
 
         ..Config::default()
     };
-    let heap = TestHeap::with_queue(config, 1 << 16).map_err(|e| e.to_string())?;
+    let heap = TestHeap::with_queue(config, 1 << 17).map_err(|e| e.to_string())?;
     let graph = Graph::build(&heap, shape, args.nodes as usize)?;
     let mut times = vec![Vec::new(); kinds.len()];
     // The first round warms the caches and the page tables.

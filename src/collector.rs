@@ -360,7 +360,7 @@ impl Collector {
         }
         if let Some(chunk) = s.logs.take_full() {
             for cell in s.logs.entries(&chunk) {
-                queue.push_marked(&s.space, cell);
+                queue.take_marked(&s.space, cell);
             }
             s.logs.recycle(chunk);
             return Some(StepName::Log);
@@ -369,7 +369,7 @@ impl Collector {
             s.space.pop_grey(|cell| {
                 // One that was shaded while marks stood still has no mark yet.
                 if s.space.is_marked(cell.as_ptr()) {
-                    queue.push_marked(&s.space, cell.as_ptr());
+                    queue.take_marked(&s.space, cell.as_ptr());
                 } else {
                     queue.visit(&s.space, cell.as_ptr());
                 }

@@ -221,7 +221,7 @@ pub(crate) struct Shared {
 
 /// Room in a mark queue of a heap that may have so many regions.
 pub(crate) fn queue_entries(max_regions: u32) -> usize {
-    (max_regions as usize * 16).clamp(1 << 10, 1 << 16)
+    (max_regions as usize * 32).clamp(1 << 10, 1 << 17)
 }
 
 impl Shared {

@@ -20,11 +20,13 @@ fn word(address: usize) -> *const usize {
     std::ptr::with_exposed_provenance(address)
 }
 
-/// One bit for each 16 bytes from `base` on.
+/// One bit for each 16 bytes from `base` on, and a stack.
 #[derive(Debug)]
 pub(crate) struct Bits {
     pub(crate) base: usize,
     pub(crate) words: Vec<u64>,
+    /// Room for all objects.
+    pub(crate) stack: Vec<usize>,
 }
 
 /// Chases what the references in `first` (address and number of slots) reach, in objects whose `SLOTS` slots follow their
@@ -33,8 +35,7 @@ pub(crate) struct Bits {
 /// # Safety
 /// All of it is in the heap and unchanged meanwhile; the bitmap covers it.
 pub(crate) unsafe fn chase<const SLOTS: usize>(bits: &mut Bits, first: &[(usize, usize)]) -> u64 {
-    let mut chaser =
-        Chaser { bits, stack: vec![0; 1 << 20], top: 0, ring: [0; AHEAD], at: 0, len: 0, found: 0 };
+    let mut chaser = Chaser { bits, top: 0, ring: [0; AHEAD], at: 0, len: 0, found: 0 };
     for &(slots, len) in first {
         for i in 0..len {
             // SAFETY: by this function's contract: slot `i` of an array or a local.
@@ -54,7 +55,6 @@ pub(crate) unsafe fn chase<const SLOTS: usize>(bits: &mut Bits, first: &[(usize,
 
 struct Chaser<'a> {
     bits: &'a mut Bits,
-    stack: Vec<usize>,
     top: usize,
     ring: [usize; AHEAD],
     at: usize,
@@ -87,7 +87,7 @@ impl Chaser<'_> {
         let (w, m) = (&mut self.bits.words[i / 64], 1 << (i % 64));
         if *w & m == 0 {
             *w |= m;
-            self.stack[self.top] = p;
+            self.bits.stack[self.top] = p;
             self.top += 1;
         }
     }
@@ -98,7 +98,7 @@ impl Chaser<'_> {
     unsafe fn drain<const SLOTS: usize>(&mut self) {
         while self.top > 0 {
             self.top -= 1;
-            let p = self.stack[self.top];
+            let p = self.bits.stack[self.top];
             // SAFETY: by this function's contract. Whoever scans an object looks at its header.
             self.found += u64::from(unsafe { *word(p) } != 0);
             for s in 1..=SLOTS {

@@ -76,7 +76,7 @@ impl Graph {
         let words = (self.high - self.low) / 16 / 64 + 1;
         let mut bits = vec![1u64; words];
         bits.fill(0);
-        Bits { base: self.low, words: bits }
+        Bits { base: self.low, words: bits, stack: vec![1; self.objects as usize + 1024] }
     }
 
     /// Chases these halves; returns the number of objects, arrays included.
