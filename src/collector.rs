@@ -273,6 +273,12 @@ impl Collector {
         self.foreman.call(&self.shared.crew, self.shared.gate.running());
     }
 
+    /// Lets a helper that has lost its CPU have this thread's, for half a millisecond at most.
+    pub(crate) fn nap(&self) {
+        let until = self.shared.clock.now().saturating_add(500_000);
+        self.shared.crew.nap(until);
+    }
+
     /// The quantum is over: asks the helpers out. O(helpers); does not wait.
     pub(crate) fn dismiss_helpers(&mut self) {
         self.foreman.dismiss(&self.shared.crew);

@@ -167,6 +167,13 @@ impl<Q: Work> Crew<Q> {
         self.seats.iter().for_each(change);
     }
 
+    /// Sleeps until `until_ns` if a helper is in.
+    pub(crate) fn nap(&self, until_ns: u64) {
+        if let Some(seat) = self.seats.iter().find(|s| s.is_in()) {
+            seat.await_move(until_ns);
+        }
+    }
+
     /// Ends all helpers' threads and waits for it. Not in a quantum.
     pub(crate) fn end(&self) {
         self.seats.iter().for_each(Seat::end);

@@ -131,6 +131,13 @@ impl<Q> Seat<Q> {
         matches!(self.word.load(Relaxed) & STATE, IN | LEAVING)
     }
 
+    /// Sleeps while the word stays as it is, until `until_ns` of the monotonic clock. (A helper wakes nobody when it comes out: the
+    /// time is what ends this.)
+    pub(crate) fn await_move(&self, until_ns: u64) {
+        // Relaxed: a hint.
+        futex_wait(&self.word, self.word.load(Relaxed), Some(until_ns));
+    }
+
     /// Asks the helper to end.
     pub(crate) fn end(&self) {
         self.change(|w| (w & STATE != GONE).then_some(ENDED));

@@ -13,6 +13,9 @@ use metronome_scheduler::CycleFacts;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
+/// Times that a synchronous collection waits for a helper that has lost its CPU, half a millisecond each.
+const NAPS: u32 = 100;
+
 impl Driver {
     /// One quantum of at most `budget_ns` (all of the cycle when `synchronous`).
     #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
@@ -89,6 +92,7 @@ impl Driver {
         let mut progress = Progress::More;
         let mut spent = [0u64; 3];
         let mut now = work_start;
+        let mut naps = 0;
         let mut steps_left = if s.gate.polls_always() { 1 } else { self.step_plan.next() };
         // The first step may do whatever is to be done.
         self.collector.hold = None;
@@ -108,6 +112,13 @@ impl Driver {
             }
             spent[bucket(before)] += after.saturating_sub(now);
             now = after;
+            // Whoever waits for the whole cycle would rather wait for a helper than for another quantum.
+            if progress == Progress::Waiting && synchronous.is_some() && naps < NAPS {
+                naps += 1;
+                self.collector.nap();
+                progress = Progress::More;
+                now = s.clock.now();
+            }
             steps_left = steps_left.saturating_sub(1);
             if (now >= deadline || steps_left == 0 || self.collector.held) && synchronous.is_none() {
                 break;
