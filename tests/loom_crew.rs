@@ -93,13 +93,13 @@ impl World {
     }
 
     /// Starts the helpers' threads.
-    fn start(self: &Arc<World>) -> Vec<thread::JoinHandle<()>> {
+    fn start(this: &Arc<World>) -> Vec<thread::JoinHandle<()>> {
         let start = |i: usize| {
-            self.crew.seats[i].come();
-            let world = Arc::clone(self);
+            this.crew.seats[i].come();
+            let world = Arc::clone(this);
             thread::spawn(move || helper::run(&world.crew, i, &world.heap))
         };
-        (0..self.crew.seats.len()).map(start).collect()
+        (0..this.crew.seats.len()).map(start).collect()
     }
 
     /// The collector's steps from `queue` until everybody is out, with the end of a quantum after each `quantum` of them.
@@ -148,7 +148,7 @@ const TWO_CHAINS: &[&[u32]] = &[&[2], &[3], &[], &[]];
 fn work_is_done_once_and_seen_at_the_end() {
     explore(2, || {
         let world = World::new(TWO_CHAINS, 1);
-        let helpers = world.start();
+        let helpers = World::start(&world);
         world.collect(&mut Queue(vec![0, 1]), usize::MAX);
         world.crew.end();
         helpers.into_iter().for_each(|h| h.join().unwrap());
@@ -161,7 +161,7 @@ fn work_is_done_once_and_seen_at_the_end() {
 fn quanta_end_at_any_time() {
     explore(2, || {
         let world = World::new(TWO_CHAINS, 1);
-        let helpers = world.start();
+        let helpers = World::start(&world);
         world.collect(&mut Queue(vec![0, 1]), 1);
         world.crew.end();
         helpers.into_iter().for_each(|h| h.join().unwrap());
@@ -173,7 +173,7 @@ fn quanta_end_at_any_time() {
 fn two_helpers() {
     explore(1, || {
         let world = World::new(&[&[2, 3], &[], &[], &[]], 2);
-        let helpers = world.start();
+        let helpers = World::start(&world);
         world.collect(&mut Queue(vec![0, 1]), usize::MAX);
         world.crew.end();
         helpers.into_iter().for_each(|h| h.join().unwrap());
@@ -185,7 +185,7 @@ fn two_helpers() {
 fn ending_waits_for_a_helper_at_work() {
     explore(3, || {
         let world = World::new(TWO_CHAINS, 1);
-        let helpers = world.start();
+        let helpers = World::start(&world);
         let mut queue = Queue(vec![0, 1]);
         let mut foreman = Foreman::default();
         foreman.share(&world.crew, &mut queue);
