@@ -10,12 +10,13 @@ use metronome_arraylet::array::{
 };
 use metronome_arraylet::{LEAF_BYTES, Space};
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicPtr, Ordering::Acquire};
 
 mod leaves;
 pub use leaves::Leaves;
 
 /// Slots scanned in one slice of an array.
-const SLOT_SLICE: usize = if cfg!(metronome_tiny) { 5 } else { 64 };
+const SLOT_SLICE: usize = if cfg!(metronome_tiny) { 4 } else { 64 };
 /// Leaves marked in one slice of an array of values.
 const LEAF_SLICE: usize = if cfg!(metronome_tiny) { 3 } else { 32 };
 /// Elements after which bulk operations poll.
@@ -128,52 +129,64 @@ unsafe fn element_ptr<E>(cell: *mut u8, i: usize) -> *mut E {
     }
 }
 
-/// Scans a slice of an array from `position`; returns where to go on. Slots: [`SLOT_SLICE`] of them; values:
-/// [`LEAF_SLICE`] leaves.
+/// Slices of an array: of [`SLOT_SLICE`] slots, or of [`LEAF_SLICE`] leaves of values. An array of at most 2^39 bytes has
+/// at most 2^30 of them.
 ///
 /// # Safety
-/// `cell` is a complete spine; the collector calls, while stopped.
+/// `cell` is a complete spine.
+pub(crate) unsafe fn units_of_spine(cell: *mut u8, slots: bool) -> u32 {
+    // SAFETY: by this function's contract.
+    let units = unsafe {
+        if slots { len_of(cell).div_ceil(SLOT_SLICE) } else { shape_of(cell).0.div_ceil(LEAF_SLICE) }
+    };
+    u32::try_from(units).unwrap_or(u32::MAX)
+}
+
+/// Scans a slice of an array: [`SLOT_SLICE`] slots, or marks [`LEAF_SLICE`] leaves of values. Slots are read as a running mutator
+/// reads them, since a helper may be late.
+///
+/// # Safety
+/// `cell` is a complete spine with more than `slice` slices; the collector or a helper calls.
 pub(crate) unsafe fn scan_spine(
     cell: *mut u8,
-    position: usize,
+    slice: u32,
     slots: bool,
     queue: &mut MarkQueue,
     space: &Space,
-) -> Option<usize> {
+) {
+    const { assert!(per_leaf(size_of::<usize>()).is_multiple_of(SLOT_SLICE), "a slice lies in one leaf") };
     // SAFETY: by this function's contract.
     let (full, depth) = unsafe { shape_of(cell) };
     if !slots {
-        let end = full.min(position + LEAF_SLICE);
-        for k in position..end {
+        let begin = slice as usize * LEAF_SLICE;
+        for k in begin..full.min(begin + LEAF_SLICE) {
             // SAFETY: `k` is below the number of leaves, and a complete spine has all of them.
             let leaf = unsafe { *leaf_entry(cell, k, depth, |index| queue.mark_leaf(space, index)) };
             queue.mark_leaf(space, leaf);
         }
-        return (end < full).then_some(end);
+        return;
     }
     let per_leaf = const { per_leaf(size_of::<usize>()) };
     // SAFETY: by this function's contract.
     let len = unsafe { len_of(cell) };
-    if position >= len {
-        return None;
-    }
+    let position = slice as usize * SLOT_SLICE;
     let k = position / per_leaf;
-    let (first, left) = if k >= full {
+    let first = if k >= full {
         // SAFETY: as in `element_ptr`.
-        (unsafe { element_ptr::<*mut u8>(cell, position) }, len - position)
+        unsafe { element_ptr::<AtomicPtr<u8>>(cell, position) }
     } else {
         // SAFETY: as above.
         let leaf = unsafe { *leaf_entry(cell, k, depth, |index| queue.mark_leaf(space, index)) };
         queue.mark_leaf(space, leaf);
         // SAFETY: the position lies in leaf `k`.
-        (unsafe { leaf.cast::<*mut u8>().add(position % per_leaf) }, per_leaf - position % per_leaf)
+        unsafe { leaf.cast::<AtomicPtr<u8>>().add(position % per_leaf) }
     };
-    let n = left.min(SLOT_SLICE);
-    for i in 0..n {
-        // SAFETY: `first..first + n` are slots of this array; mutators are stopped.
-        queue.visit(space, unsafe { *first.add(i) });
+    for i in 0..SLOT_SLICE.min(len - position) {
+        // SAFETY: `first..first + n` are slots of this array, which are atomic pointers.
+        let slot = unsafe { &*first.add(i) };
+        // Acquire: pairs with the Release of the store that published the object, when a helper is late.
+        queue.visit(space, slot.load(Acquire));
     }
-    (position + n < len).then_some(position + n)
 }
 
 impl<'m, E: 'static> Gc<'m, GcArray<E>> {

@@ -17,6 +17,7 @@
 //! |---|---|
 //! | arm, terminate | O(1) |
 //! | mark | 32 references or objects, plus the slots of one object |
+//! | await | a wait of 32 looks for a helper's work |
 //! | roots, globals, softs, queued, weak, finalizers, revive, bury | 32 entries |
 //! | ephemerons | 32 entries, or 128 empty buckets; an object's look-up in a chain of expected length 1 |
 //! | log, grey | one chunk of 256, one word of 64 |
@@ -26,6 +27,7 @@
 #[allow(unsafe_code)]
 mod verify;
 
+use crate::crew::{Foreman, Recall, Work as _};
 use crate::ephemeron::Pending;
 use crate::hooks::{fault, machine};
 use crate::mark::MarkQueue;
@@ -95,6 +97,7 @@ pub(crate) enum StepName {
     Arm,
     Pass,
     Mark,
+    Await,
     Log,
     Grey,
     Roots,
@@ -144,6 +147,7 @@ impl StepName {
             StepName::Arm => "arm",
             StepName::Pass => "pass",
             StepName::Mark => "mark",
+            StepName::Await => "await",
             StepName::Log => "log",
             StepName::Grey => "grey",
             StepName::Roots => "roots",
@@ -175,6 +179,8 @@ pub(crate) enum Progress {
         /// Its record's index.
         record: usize,
     },
+    /// Nothing to do until a helper that has lost its CPU has come out of its step.
+    Waiting,
     /// The cycle has ended.
     Done,
 }
@@ -249,6 +255,7 @@ pub(crate) struct CycleCounts {
 pub(crate) struct Collector {
     shared: Arc<Shared>,
     queue: MarkQueue,
+    foreman: Foreman,
     pending: Pending,
     secret: u64,
     work: Work,
@@ -269,6 +276,7 @@ impl Collector {
         Collector {
             shared,
             queue: MarkQueue::new(queue_entries),
+            foreman: Foreman::default(),
             pending: Pending::default(),
             secret: RandomState::new().hash_one(0),
             work: Work::Idle,
@@ -288,7 +296,24 @@ impl Collector {
 
     /// Objects scanned in this cycle.
     pub(crate) fn scanned(&self) -> u64 {
-        self.queue.scanned
+        // Relaxed: for pacing; complete when all helpers are out.
+        self.queue.scanned + self.shared.crew.scanned.load(Relaxed)
+    }
+
+    /// A stop is about to be requested: wakes helpers that will have work, where there are CPUs for them.
+    pub(crate) fn call_helpers(&self) {
+        self.foreman.call(&self.shared.crew, self.shared.gate.running());
+    }
+
+    /// Lets a helper that has lost its CPU have this thread's, for half a millisecond at most.
+    pub(crate) fn nap(&self) {
+        let until = self.shared.clock.now().saturating_add(500_000);
+        self.shared.crew.nap(until);
+    }
+
+    /// The quantum is over: asks the helpers out. O(helpers); does not wait.
+    pub(crate) fn dismiss_helpers(&mut self) {
+        self.foreman.dismiss(&self.shared.crew);
     }
 
     /// References visited, objects scanned and leaves marked in the last step.
@@ -312,6 +337,14 @@ impl Collector {
     #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
     pub(crate) fn step(&mut self, stopped: &Stopped<'_>) -> (StepName, Progress) {
         self.queue.begin_units();
+        self.queue.alone = self.foreman.is_alone();
+        let done = self.step_of_work(stopped);
+        self.shared.crew.drive(&self.shared.space);
+        done
+    }
+
+    #[inline]
+    fn step_of_work(&mut self, stopped: &Stopped<'_>) -> (StepName, Progress) {
         match self.work {
             Work::Idle => (StepName::Arm, self.arm(stopped)),
             Work::Marking(_) => self.marking_step(stopped),
@@ -331,6 +364,8 @@ impl Collector {
         // Keys that died in the last cycle are waited for no more.
         self.pending = Pending::default();
         (self.queue.scanned, self.queue.spilled) = (0, 0);
+        // Relaxed: no helper is in.
+        s.crew.scanned.store(0, Relaxed);
         // Relaxed: published by the gate's release. Release for those who look without the gate (requests).
         s.cycle.fetch_add(1, Release);
         s.phase.switch(Phase::Snapshot);
@@ -347,17 +382,23 @@ impl Collector {
     /// A step of what is grey; `None` when nothing is, but for what mutators have logged and not handed over.
     fn drain(&mut self) -> Option<StepName> {
         let (s, queue, pending) = (&*self.shared, &mut self.queue, &mut self.pending);
-        if !queue.is_empty() {
-            if pending.waits() && !fault!(s, NoEphemeronLookup) {
+        // While keys wait no helper is in, and none is invited: each object that is scanned is looked up.
+        if pending.waits() && !fault!(s, NoEphemeronLookup) {
+            if !queue.is_empty() {
                 queue.step(&s.space, |cell| pending.scanned(&s.ephemerons, cell));
-            } else {
-                queue.step(&s.space, |_| ());
+                return Some(StepName::Mark);
             }
-            return Some(StepName::Mark);
+        } else {
+            self.foreman.resume(&s.crew);
+            if !queue.is_empty() || self.foreman.take_back(&s.crew, &s.space, queue) {
+                queue.step(&s.space, |_| ());
+                self.foreman.share(&s.crew, queue);
+                return Some(StepName::Mark);
+            }
         }
         if let Some(chunk) = s.logs.take_full() {
             for cell in s.logs.entries(&chunk) {
-                queue.push_marked(&s.space, cell);
+                queue.take_marked(&s.space, cell);
             }
             s.logs.recycle(chunk);
             return Some(StepName::Log);
@@ -366,7 +407,7 @@ impl Collector {
             s.space.pop_grey(|cell| {
                 // One that was shaded while marks stood still has no mark yet.
                 if s.space.is_marked(cell.as_ptr()) {
-                    queue.push_marked(&s.space, cell.as_ptr());
+                    queue.take_marked(&s.space, cell.as_ptr());
                 } else {
                     queue.visit(&s.space, cell.as_ptr());
                 }
@@ -378,6 +419,17 @@ impl Collector {
             return Some(StepName::Ephemerons);
         }
         None
+    }
+
+    /// Has all helpers out, with nothing left to mark in queues, packets and grey bits; the step that was taken instead if not.
+    fn recall(&mut self) -> Option<(StepName, Progress)> {
+        let s = &*self.shared;
+        match self.foreman.recall(&s.crew, &s.space, &mut self.queue) {
+            Recall::Out if s.space.has_grey() => Some((StepName::Await, Progress::More)),
+            Recall::Out => None,
+            Recall::Work => Some((StepName::Await, Progress::More)),
+            Recall::Late => Some((StepName::Await, Progress::Waiting)),
+        }
     }
 
     fn marking_step(&mut self, stopped: &Stopped<'_>) -> (StepName, Progress) {
@@ -429,6 +481,11 @@ impl Collector {
         if m.passed < m.mutators {
             return (StepName::Pass, Progress::Blocked { record: m.passed });
         }
+        if let Some(step) = self.recall() {
+            return step;
+        }
+        let s = &*self.shared;
+        let Work::Marking(m) = &mut self.work else { unreachable!("recall leaves the work alone") };
         // Late, so that few keys are not marked yet.
         if !std::mem::replace(&mut m.ephemerons_begun, true) {
             // Another one for each cycle: Weyl steps from a random start.
@@ -508,6 +565,10 @@ impl Collector {
             self.work = Work::Reviving { next: stop, end };
             return (StepName::Revive, Progress::More);
         }
+        if let Some(step) = self.recall() {
+            return step;
+        }
+        let s = &*self.shared;
         if flush(s) {
             return (StepName::Flush, Progress::More);
         }
@@ -515,7 +576,7 @@ impl Collector {
             return (StepName::TerminateFinalize, Progress::More);
         }
         // As at the end of marking: all logs are empty in this very stop (INV-LOG-DRAINED).
-        (self.counts.scanned, self.counts.spilled) = (self.queue.scanned, self.queue.spilled);
+        (self.counts.scanned, self.counts.spilled) = (self.scanned(), self.queue.spilled);
         self.check(Edge::Phantom, stopped);
         let s = &*self.shared;
         s.phase.switch(Phase::Phantom);
@@ -598,6 +659,7 @@ impl Collector {
     /// Gives up the current cycle: only for the teardown of the heap.
     pub(crate) fn abandon(&mut self) {
         self.queue.clear();
+        self.foreman.clear(&self.shared.crew);
         self.work = Work::Idle;
     }
 }

@@ -151,6 +151,9 @@ pub struct Config {
     pub gc_priority: u8,
     /// `alarm-priority`: `SCHED_FIFO` priority of the alarm thread, 0 for none.
     pub alarm_priority: u8,
+    /// `gc-threads`: threads that mark, the collector's own among them; `None`: see
+    /// [`effective_gc_threads`](Self::effective_gc_threads).
+    pub gc_threads: Option<u32>,
     /// `gc-cpu`: CPU that the collector thread is pinned to.
     pub gc_cpu: Option<usize>,
     /// `alarm-cpu`: CPU that the alarm thread is pinned to.
@@ -225,6 +228,7 @@ impl Config {
         verbose_interval_ns: 1_000_000_000,
         gc_priority: 10,
         alarm_priority: 11,
+        gc_threads: None,
         gc_cpu: None,
         alarm_cpu: None,
         boost: true,
@@ -400,6 +404,14 @@ impl Config {
     /// The initial size of the heap in force, in bytes: as set, or `heap`.
     pub fn effective_initial_heap(&self) -> u64 {
         self.initial_heap.unwrap_or(self.heap)
+    }
+
+    /// Threads that mark: those configured, else one for each CPU that the process may use, at most 4. While a quantum
+    /// lasts the mutators are stopped, so their CPUs have nothing to do; what more than four threads gain beyond the time
+    /// that it takes to wake them has not been measured.
+    pub fn effective_gc_threads(&self) -> u32 {
+        let cpus = || std::thread::available_parallelism().map_or(1, usize::from).min(4);
+        self.gc_threads.unwrap_or_else(|| cpus() as u32)
     }
 
     /// The announced external memory that starts a cycle: as set, or a quarter of the heap.

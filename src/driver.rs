@@ -169,7 +169,7 @@ impl Driver {
         };
         let scheduler = Scheduler::new(policy).expect("Config::validate checked the policy");
         let pacer = Pacer::new(pacing).expect("Config::validate checked the pacing");
-        let queue = (shared.space.max_regions() as usize * 16).clamp(1 << 10, 1 << 16);
+        let queue = crate::shared::queue_entries(shared.space.max_regions());
         let mut collector = Collector::new(Arc::clone(&shared), queue);
         collector.verifier = Verifier::new(c.verify.unwrap_or_default(), true);
         let now = shared.clock.now();

@@ -32,6 +32,8 @@ pub(crate) struct Quantum {
     /// Steps that took longer than any step can, and what they took above that.
     pub(crate) interrupted: u32,
     pub(crate) interrupted_ns: u64,
+    /// CPU time of the helpers that came out since the last quantum.
+    pub(crate) helpers_cpu_ns: u64,
     pub(crate) longest_step: StepName,
     pub(crate) longest_step_ns: u64,
     pub(crate) free_bytes: u64,

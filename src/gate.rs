@@ -275,6 +275,7 @@ impl Gate {
     }
 
     /// Running mutators: a hint.
+    #[cfg_attr(loom, allow(dead_code))]
     pub(crate) fn running(&self) -> u32 {
         // Relaxed: a hint.
         (self.word.load(Relaxed) & COUNT) as u32

@@ -115,8 +115,9 @@ impl<T: Trace> Slot<T> {
     #[doc(hidden)]
     #[inline]
     pub unsafe fn __trace(&self, tracer: &mut Tracer<'_>) {
-        // Relaxed: the collector reads while mutators are stopped; the stop orders their stores.
-        tracer.visit(self.cell.load(Relaxed));
+        // Acquire: pairs with the Release of the store that published the object, when a helper is late and mutators
+        // run; else the stop orders their stores.
+        tracer.visit(self.cell.load(Acquire));
     }
 
     /// The object referred to. One acquire load.

@@ -161,11 +161,23 @@ impl Heap {
             // The receiver waits for this one message; the trigger has been published by now.
             let _ = tell.send(refused);
             let mut driver = driver.run();
+            s.crew.end();
             close(&s, &mut driver);
         })?;
         let mut threads = vec![collector];
         let closing = Closer { shared: &shared, threads: &mut threads, done: false };
         refusals.extend(told.recv().unwrap_or_default());
+
+        for index in 0..shared.crew.seats.len() {
+            let s = Arc::clone(&shared);
+            shared.crew.seats[index].come();
+            let helper = spawn("metronome-mark", "marking", move || {
+                // What is refused was refused to the collector's thread, which has told.
+                let _ = take_place(s.config.gc_priority, None);
+                crate::crew::helper::run(&s.crew, index, &s.space);
+            });
+            closing.threads.push(helper.inspect_err(|_| shared.crew.seats[index].gone())?);
+        }
 
         let s = Arc::clone(&shared);
         let (ready, attached) = std::sync::mpsc::channel();
@@ -524,6 +536,8 @@ struct Done(Arc<Shared>);
 
 impl Drop for Done {
     fn drop(&mut self) {
+        // A late helper may still look at objects.
+        self.0.crew.end();
         // Release: pairs with the Acquire in the reaper.
         self.0.collector_done.store(1, Release);
         futex_wake(&self.0.collector_done, 1);

@@ -22,6 +22,8 @@ mod collect;
 mod collector;
 pub mod config;
 #[allow(unsafe_code)]
+mod crew;
+#[allow(unsafe_code)]
 mod death;
 mod driver;
 #[allow(unsafe_code)]

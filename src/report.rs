@@ -367,6 +367,7 @@ impl Reporter {
             StepName::ALL.iter().map(|&name| StepKind { name: name.text(), cpu_ns: s.step_kinds.of(name) });
         out.step_kinds = kinds.filter(|k| k.cpu_ns.count > 0).collect();
         out.step_ns = s.step_times.snapshot().into();
+        out.gc_threads = s.crew.seats.len() as u32 + 1;
         out.window_ns = s.config.window_ns;
         out.target_ppm = s.config.target_utilization * 10_000;
         out.violations = state.windows[0].charged.violations();

@@ -15,6 +15,7 @@
 mod record;
 
 use crate::config::Config;
+use crate::crew::Crew;
 use crate::death::Deaths;
 use crate::ephemeron::Ephemerons;
 use crate::error::BeforeFailure;
@@ -22,6 +23,7 @@ use crate::finalize::Finalizers;
 use crate::gate::{Gate, Spin};
 use crate::hooks::fault;
 use crate::immortal::ImmortalArea;
+use crate::mark::MarkQueue;
 use crate::notice::Notification;
 use crate::reason::SyncReason;
 use crate::sync::SlowMutex;
@@ -116,6 +118,8 @@ pub(crate) struct Shared {
     /// Turns that last a quantum, if quanta are short.
     pub(crate) pause_spin: Spin,
     pub(crate) gate: Gate,
+    /// Threads that help marking.
+    pub(crate) crew: Crew<MarkQueue>,
     pub(crate) phase: CachePadded<PhaseCell>,
     pub(crate) space: Space,
     /// Held by no-heap threads too, which outlive the heap.
@@ -247,6 +251,11 @@ fn pause_spin(config: &Config, clock: &Clock, cpus: usize) -> Spin {
     Spin(u32::try_from(turns).unwrap_or(u32::MAX))
 }
 
+/// Room in a mark queue of a heap that may have so many regions.
+pub(crate) fn queue_entries(max_regions: u32) -> usize {
+    (max_regions as usize * 32).clamp(1 << 10, 1 << 17)
+}
+
 impl Shared {
     pub(crate) fn new(config: Config, clock: Clock, space: Space, immortal: ImmortalArea) -> Shared {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -261,6 +270,9 @@ impl Shared {
             // A short spin pays only where another CPU can end the wait meanwhile.
             spin: Spin(if cpus > 1 { 200 } else { 0 }),
             gate: Gate::default(),
+            crew: Crew::new(config.effective_gc_threads(), || {
+                MarkQueue::new(queue_entries(space.max_regions()))
+            }),
             phase: CachePadded::new(PhaseCell::new()),
             logs: LogPool::new(u32::try_from(config.log_buffers).unwrap_or(u32::MAX)),
             space,

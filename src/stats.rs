@@ -140,6 +140,10 @@ pub struct Stats {
     pub pause_ns: Distribution,
     /// CPU time of the collector's work in a quantum.
     pub quantum_cpu_ns: Distribution,
+    /// Threads that mark: the collector's own and its helpers.
+    pub gc_threads: u32,
+    /// CPU time of the helpers in all quanta: beside the collector's, not contained in any other figure.
+    pub helpers_cpu_ns: u64,
     /// Charged time of a quantum: time to stop (up to the stop budget) plus CPU time.
     pub quantum_charged_ns: Distribution,
     /// From a stop request until no mutator ran.

@@ -1,6 +1,7 @@
 //! Atomics and futexes for the stop protocol and the wait-free queues; the loom tests of both put a module of their own
 //! in this one's place.
 
+pub(crate) use metronome_arraylet::IndexStack;
 pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 

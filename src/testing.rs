@@ -15,8 +15,10 @@ mod timed;
 use crate::collector::{Collector, Progress, Stopped};
 use crate::config::Verify;
 use crate::config::{Config, Exhaustion};
+use crate::crew::Crew;
 use crate::error::{BuildError, EnterError};
 use crate::gc::Gc;
+use crate::mark::MarkQueue;
 use crate::mutator::Mutator;
 use crate::shared::{MutatorState, Shared};
 use crate::verify::{Floating, Verifier, VerifyError, VerifyReport, Violation};
@@ -43,6 +45,23 @@ pub struct Steps {
     pub done: bool,
 }
 
+/// Threads that mark in a heap without threads: as configured, else as the environment says, else the collector alone.
+fn threads_by_hand(config: &Config) -> u32 {
+    let named = || std::env::var("METRONOME_GC_THREADS").ok().and_then(|n| n.parse().ok());
+    config.gc_threads.or_else(named).unwrap_or(1).clamp(1, 64)
+}
+
+/// What [`TestHeap::mark_all`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MarkRun {
+    /// From arming to the end of marking, by the clock that was given.
+    pub ns: u64,
+    /// Objects scanned.
+    pub scanned: u64,
+    /// Steps taken meanwhile.
+    pub steps: u64,
+}
+
 /// A heap whose collector steps when it is told to.
 #[derive(Debug)]
 pub struct TestHeap {
@@ -57,14 +76,25 @@ impl TestHeap {
     /// # Errors
     /// As [`HeapBuilder::build`](crate::HeapBuilder::build).
     pub fn new(config: Config) -> Result<TestHeap, BuildError> {
+        // A short queue, so that the spill to grey bits is part of what is tested.
+        TestHeap::with_queue(config, 16)
+    }
+
+    /// The same with room for so many objects in the mark queue.
+    ///
+    /// # Errors
+    /// As [`TestHeap::new`].
+    pub fn with_queue(config: Config, entries: usize) -> Result<TestHeap, BuildError> {
         let config = Config { exhaustion: Exhaustion::Fail, ..config };
         config.validate()?;
         let clock = Clock::manual();
-        let (shared, _) = crate::heap::build_shared(config, clock.clock())?;
+        let threads = threads_by_hand(&config);
+        let (mut shared, _) = crate::heap::build_shared(config, clock.clock())?;
+        shared.crew = Crew::new(threads, || MarkQueue::new(entries));
+        shared.crew.set_by_hand(true);
         let shared = Arc::new(shared);
         let checks = shared.config.verify.unwrap_or(Verify::HEAP);
-        // A short queue, so that the spill to grey bits is part of what is tested.
-        let mut collector = Collector::new(Arc::clone(&shared), 16);
+        let mut collector = Collector::new(Arc::clone(&shared), entries);
         collector.verifier = Verifier::new(checks, false);
         Ok(TestHeap { shared, clock, collector: Mutex::new(collector) })
     }
@@ -217,6 +247,58 @@ impl TestHeap {
         let after = count();
         collector.verifier = verifier;
         (name.text(), after - before, progress == Progress::More)
+    }
+
+    /// Marks as fast as steps go: a whole cycle without the verifier, in which `clock` is read after each step as a quantum
+    /// reads it, by the calling thread and so many helpers less one, on threads of their own (at most as many as the heap
+    /// was made with). No mutator may be running.
+    ///
+    /// # Panics
+    /// If a cycle is active.
+    pub fn mark_all(&self, threads: u32, clock: impl Fn() -> u64) -> MarkRun {
+        /// Ends the helpers, also on the way out of a panic: the scope waits for them.
+        struct End<'a>(&'a Crew<MarkQueue>);
+        impl Drop for End<'_> {
+            fn drop(&mut self) {
+                self.0.end();
+            }
+        }
+        self.shared.crew.set_by_hand(false);
+        let run = std::thread::scope(|scope| {
+            let s = &*self.shared;
+            let _end = End(&s.crew);
+            for index in 0..s.crew.seats.len().min(threads.saturating_sub(1) as usize) {
+                s.crew.seats[index].come();
+                scope.spawn(move || crate::crew::helper::run(&s.crew, index, &s.space));
+            }
+            self.mark_once(clock)
+        });
+        self.shared.crew.set_by_hand(true);
+        run
+    }
+
+    fn mark_once(&self, clock: impl Fn() -> u64) -> MarkRun {
+        assert_eq!(self.phase(), Phase::Idle, "a cycle is active");
+        let mut collector = self.collector();
+        let stopped =
+            Stopped::try_new(&self.shared, None, self.shared.spin, None).expect("a stop without a deadline");
+        let verifier = collector.verifier.take();
+        let mut run = MarkRun::default();
+        let begin = clock();
+        loop {
+            let (_, progress) = collector.step(&stopped);
+            let now = clock();
+            if matches!(self.phase(), Phase::Snapshot | Phase::Mark) {
+                (run.ns, run.steps) = (now - begin, run.steps + 1);
+            }
+            if progress == Progress::Done {
+                break;
+            }
+        }
+        collector.dismiss_helpers();
+        run.scanned = collector.counts.scanned;
+        collector.verifier = verifier;
+        run
     }
 
     fn collector(&self) -> MutexGuard<'_, Collector> {

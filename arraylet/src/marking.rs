@@ -1,23 +1,71 @@
 //! Marking: the mark bits, and the grey bits beside them.
 
+use crate::class::{BITMAP_WORDS, REGION_BYTES};
 use crate::region::{RegionId, RegionMeta, RegionState};
 use crate::space::Space;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Where the mark of one cell is: found once, used when it has been fetched.
+#[derive(Clone, Copy, Debug)]
+pub struct MarkPlace<'a> {
+    word: &'a AtomicU64,
+    bit: u32,
+}
+
+impl MarkPlace<'_> {
+    /// Hints the processor to load the mark.
+    #[inline(always)]
+    pub fn prefetch(self) {
+        prefetch(std::ptr::from_ref(self.word).cast());
+    }
+
+    /// Sets the mark; true if this call did. Any running mutator or the collector.
+    #[inline(always)]
+    #[must_use]
+    pub fn set(self) -> bool {
+        let mask = 1 << self.bit;
+        // Relaxed: marks are read by the collector after a stop, whose handshake orders them.
+        self.word.load(Relaxed) & mask == 0 && self.word.fetch_or(mask, Relaxed) & mask == 0
+    }
+
+    /// The same without a locked instruction: for a collector that is the only one to mark. *Stopped*.
+    #[inline(always)]
+    #[must_use]
+    pub fn set_alone(self) -> bool {
+        let mask = 1 << self.bit;
+        // Relaxed: nobody else writes marks meanwhile; the next stop or hand-over orders them.
+        let old = self.word.load(Relaxed);
+        if old & mask != 0 {
+            return false;
+        }
+        self.word.store(old | mask, Relaxed);
+        true
+    }
+}
 
 impl Space {
     /// Marks the cell that holds `p`; true if this call marked it. Any running mutator or the collector. `p` must
     /// point into an allocated cell of this heap. O(1).
     #[inline]
     pub fn mark(&self, p: *const u8) -> bool {
+        self.mark_place(p).set()
+    }
+
+    /// Where the mark of the cell that holds `p` is. As [`Space::mark`]: `p` must point into an allocated cell of this heap, or
+    /// one that is not free before the place is used. O(1); reads one dense word for each region and not the mark itself.
+    #[inline(always)]
+    #[must_use]
+    pub fn mark_place(&self, p: *const u8) -> MarkPlace<'_> {
         debug_assert!(self.contains(p));
-        let meta = self.meta(self.region_of(p));
-        let i = self.cell_index(meta, p);
-        let (word, mask) = (&meta.mark[i / 64], 1u64 << (i % 64));
+        let id = self.region_of(p);
+        let offset = (p.addr() & (REGION_BYTES - 1)) as u64;
+        // Relaxed: fixed while the region is in use.
+        let i = ((offset * u64::from(self.reciprocal(id).load(Relaxed))) >> 32) as usize;
+        let meta = self.meta(id);
         // Relaxed: the bit was set before the reference could reach this thread.
-        debug_assert!(meta.alloc[i / 64].load(Relaxed) & mask != 0, "marking a free cell");
-        // Relaxed: marks are read by the collector after a stop, whose handshake orders them.
-        word.load(Relaxed) & mask == 0 && word.fetch_or(mask, Relaxed) & mask == 0
+        debug_assert!(meta.alloc[i / 64].load(Relaxed) >> (i % 64) & 1 != 0, "marking a free cell");
+        MarkPlace { word: &meta.mark[i / 64 % BITMAP_WORDS], bit: (i % 64) as u32 }
     }
 
     /// Whether the cell that holds `p` is marked. O(1).
@@ -53,13 +101,6 @@ impl Space {
         let i = self.cell_index(meta, p);
         // Relaxed: see `mark`.
         map(meta)[i / 64].load(Relaxed) >> (i % 64) & 1 != 0
-    }
-
-    /// Hints the processor to load the mark word of `p`'s cell.
-    #[inline]
-    pub fn prefetch_mark(&self, p: *const u8) {
-        let meta: *const RegionMeta = self.meta(self.region_of(p));
-        prefetch(meta.cast());
     }
 
     /// Remembers an allocated cell that is yet to be scanned: a marked one when the mark queue or a log is full, or

@@ -135,7 +135,7 @@ impl Space {
             return Err(ReserveError::Initial { initial: initial_bytes, max: max_bytes });
         }
         let entries = max + 1;
-        let table_bytes = (entries as usize).checked_mul(size_of::<RegionMeta>());
+        let table_bytes = (entries as usize).checked_mul(size_of::<RegionMeta>() + size_of::<AtomicU32>());
         let table_bytes = table_bytes.ok_or_else(|| size_error(max_bytes))?;
         let heap_bytes = (entries as usize).checked_mul(REGION_BYTES).ok_or_else(|| size_error(max_bytes))?;
         let align = (heap_bytes - REGION_BYTES).checked_next_power_of_two();
@@ -177,6 +177,17 @@ impl Space {
         // SAFETY: ids come from this heap's lists, cursors and addresses, all below `entries` (INV-HEAP-POOL);
         // otherwise as in `metas`.
         unsafe { &*self.table.base().as_ptr().cast::<RegionMeta>().add(id as usize) }
+    }
+
+    /// The region's reciprocal once more, beside those of all other regions: so dense that who marks finds it in the nearest
+    /// cache. Written when the region is taken.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    pub(crate) fn reciprocal(&self, id: u32) -> &AtomicU32 {
+        debug_assert!(id < self.entries);
+        let behind = self.entries as usize * size_of::<RegionMeta>();
+        // SAFETY: the table's mapping ends with one zeroed word for each region, behind the metadata; ids as in `meta`.
+        unsafe { &*self.table.base().as_ptr().add(behind).cast::<AtomicU32>().add(id as usize) }
     }
 
     pub(crate) fn link<'a>(&'a self) -> impl Fn(u32) -> &'a AtomicU32 + Copy {
@@ -243,6 +254,7 @@ impl Space {
         self.zap_taken(id);
         // Relaxed: changed only while stopped.
         self.meta(id).init(class, drop_glue, self.sweep.load(Relaxed));
+        self.reciprocal(id).store(class.reciprocal(), Relaxed);
         Some(RegionId(id))
     }
 

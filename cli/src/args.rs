@@ -213,8 +213,8 @@ fn heading(name: &str) -> &'static str {
         "heap" | "target-utilization" | "window" | "quantum" | "beat" | "spread" | "exhaustion"
         | "trigger" => "Contract",
         "verbose-gc" | "verbose-format" | "verbose-interval" => "Verbose GC log",
-        "gc-priority" | "alarm-priority" | "gc-cpu" | "alarm-cpu" | "prefault" | "lock-memory"
-        | "huge-pages" => "Priorities, processors and memory",
+        "gc-priority" | "alarm-priority" | "gc-threads" | "gc-cpu" | "alarm-cpu" | "prefault"
+        | "lock-memory" | "huge-pages" => "Priorities, processors and memory",
         _ => "Collector details",
     }
 }

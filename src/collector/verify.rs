@@ -43,6 +43,10 @@ impl Collector {
         view.softs.extend(kept.map(|i| s.softs.get(i)));
         let greys = &mut view.greys;
         self.queue.for_each(|p| greys.push(p));
+        let (mut packets, mut queues) = (Vec::new(), Vec::new());
+        s.crew.for_each(&s.space, |e| packets.push(e.cell()), |q| q.for_each(|p| queues.push(p)));
+        greys.append(&mut packets);
+        greys.append(&mut queues);
         s.logs.for_each_full(|p| greys.push(p));
         for r in s.records() {
             // SAFETY: the world is stopped, so the mutator does not touch its local state (INV-STOP-EXCLUSIVE).

@@ -461,6 +461,9 @@ options! {
     alarm_priority, "alarm-priority", "METRONOME_ALARM_PRIORITY", count(0, 99), None, "SCHED_FIFO", "0..=99", "11",
     "Real-time priority of the alarm thread, above the collector's; 0 does not ask for one.";
 
+    gc_threads, "gc-threads", "METRONOME_GC_THREADS", count(1, 64), Some("auto"), "threads", "1..=64 or auto", "auto",
+    "Threads that mark, the collector's own among them. auto is one for each CPU, at most 4.";
+
     gc_cpu, "gc-cpu", "METRONOME_GC_CPU", count(0, 1023), Some("none"), "CPU", "0..=1023 or none", "none",
     "CPU that the collector thread is pinned to.";
 

@@ -15,6 +15,9 @@ use metronome_scheduler::CycleFacts;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
+/// Times that a synchronous collection waits for a helper that has lost its CPU, half a millisecond each.
+const NAPS: u32 = 100;
+
 impl Driver {
     /// One quantum of at most `budget_ns` (all of the cycle when `synchronous`).
     #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
@@ -25,6 +28,7 @@ impl Driver {
         // Relaxed: a report.
         s.resumed_ns.store(0, Relaxed);
         let free_before = s.space.free_bytes();
+        self.collector.call_helpers();
         let start_ns = s.clock.now();
         // Relaxed: a report.
         s.asked_ns.store(start_ns, Relaxed);
@@ -66,6 +70,7 @@ impl Driver {
         let stopped = match stopped {
             Ok(stopped) => stopped,
             Err(cancelled) => {
+                self.collector.dismiss_helpers();
                 // Relaxed: a report, a counter.
                 s.asked_ns.store(0, Relaxed);
                 s.stops_cancelled.fetch_add(1, Relaxed);
@@ -105,6 +110,7 @@ impl Driver {
         let mut progress = Progress::More;
         let mut spent = [0u64; 3];
         let mut now = work_start;
+        let mut naps = 0;
         let mut steps_left = if s.gate.polls_always() { 1 } else { self.step_plan.next() };
         // The first step may do whatever is to be done.
         self.collector.hold = None;
@@ -125,6 +131,13 @@ impl Driver {
             }
             spent[bucket(before)] += after.saturating_sub(now);
             now = after;
+            // Whoever waits for the whole cycle would rather wait for a helper than for another quantum.
+            if progress == Progress::Waiting && synchronous.is_some() && naps < NAPS {
+                naps += 1;
+                self.collector.nap();
+                progress = Progress::More;
+                now = s.clock.now();
+            }
             steps_left = steps_left.saturating_sub(1);
             if (now >= deadline || steps_left == 0 || self.collector.held) && synchronous.is_none() {
                 break;
@@ -141,6 +154,7 @@ impl Driver {
                 self.collector.hold = s.config.stress.yield_before;
             }
         }
+        self.collector.dismiss_helpers();
         self.stressed.yields = self.collector.held;
         let sleepers = s.gate.sleepers();
         // Relaxed: a report.
@@ -193,6 +207,8 @@ impl Driver {
             steps: meter.steps,
             interrupted: meter.interrupted,
             interrupted_ns: meter.interrupted_ns,
+            // Relaxed: for reports. Of helpers that are late the next quantum tells.
+            helpers_cpu_ns: s.crew.cpu_ns.swap(0, Relaxed),
             longest_step: meter.longest,
             longest_step_ns: meter.longest_ns,
             free_bytes,
@@ -218,7 +234,7 @@ impl Driver {
             });
         }
         match progress {
-            Progress::More => {}
+            Progress::More | Progress::Waiting => {}
             Progress::Blocked { record } => self.blocked = Some((record, end_ns, false)),
             Progress::Done => self.end_cycle(end_ns),
         }

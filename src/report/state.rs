@@ -302,6 +302,7 @@ impl State {
         sums.steps += u64::from(q.steps);
         sums.interrupted_steps += u64::from(q.interrupted);
         sums.interrupted_ns += q.interrupted_ns;
+        sums.helpers_cpu_ns += q.helpers_cpu_ns;
         sums.system_took_ns += q.work_ns.saturating_sub(q.cpu_ns);
         if !q.synchronous {
             sums.over_budget_ns = sums.over_budget_ns.max(over);

@@ -254,7 +254,11 @@ impl TimedHeap {
         config.validate()?;
         let clock = Clock::manual();
         clock.set(BEGIN_NS);
-        let (shared, _) = crate::heap::build_shared(config, clock.clock())?;
+        let threads = super::threads_by_hand(&config);
+        let (mut shared, _) = crate::heap::build_shared(config, clock.clock())?;
+        let entries = crate::shared::queue_entries(shared.space.max_regions());
+        shared.crew = crate::crew::Crew::new(threads, || crate::mark::MarkQueue::new(entries));
+        shared.crew.set_by_hand(true);
         let shared = Arc::new(shared);
         let sim = Sim {
             costs: Box::new(costs),
