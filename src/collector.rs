@@ -119,10 +119,11 @@ pub(crate) enum StepName {
 
 impl StepName {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [StepName; 20] = [
+    pub(crate) const ALL: [StepName; 21] = [
         StepName::Arm,
         StepName::Pass,
         StepName::Mark,
+        StepName::Await,
         StepName::Log,
         StepName::Grey,
         StepName::Roots,

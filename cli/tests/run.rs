@@ -537,7 +537,7 @@ fn verification_is_an_option_and_its_figure_is_shown() {
     let (cycles, floating) = (json["cycles"].as_u64().unwrap(), &json["floating"]);
     // One may end between the readings of the two counts.
     assert!(floating["cycles"].as_u64().unwrap_or(0).abs_diff(cycles) <= 1, "{json:#}");
-    assert!(cycles == 0 || floating["total"]["bytes"].is_u64(), "{json:#}");
+    assert!(cycles <= 1 || floating["total"]["bytes"].is_u64(), "{json:#}");
     assert_eq!(json["config"]["verify"], "all");
     let quiet = metronome(&args).env("METRONOME_VERIFY", "satb").output().unwrap();
     assert_eq!(
