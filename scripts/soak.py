@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs `metronome run` in one process and samples it: soak.py METRONOME HOURS [ARGUMENTS]. See scripts/soak.
+"""Runs `metronome run` in one process and samples it: soak.py METRONOME HOURS [ARGUMENTS], or --self-test. See scripts/soak.
 
 Steps and cycles are read from the verbose GC log, whose summaries hold the longest step (CPU time) of each kind of quantum."""
 import csv
+import math
 import os
 import re
 import signal
@@ -15,6 +16,8 @@ import time
 import soak_compare
 
 PHASES = ["precollect", "mark", "sweep", "postcollect"]
+# A second for each of twenty intervals; a month.
+LEAST_SECONDS, MOST_SECONDS = 20, 31 * 24 * 3600
 COLUMNS = (["minute"] + [f"step_us_{p}" for p in PHASES] + ["step_name", "cycles", "cycle_ms", "live_bytes", "rss_bytes",
            "fds", "threads", "load"])
 QUANTA = re.compile(r'<quanta [^>]*quantumType="([^"]+)"')
@@ -63,8 +66,24 @@ def process(pid):
             "fds": len(os.listdir(f"/proc/{pid}/fd")), "load": round(os.getloadavg()[0], 2)}
 
 
+def seconds_of(hours):
+    """Seconds of so many hours; ValueError with what is wrong."""
+    try:
+        seconds = float(hours) * 3600
+    except ValueError:
+        seconds = math.nan
+    if not LEAST_SECONDS <= seconds <= MOST_SECONDS:
+        raise ValueError(f"{hours!r} is no length for a run: give hours, such as 1 or 0.5, "
+                         f"between {LEAST_SECONDS / 3600:.4f} and {MOST_SECONDS // 3600}")
+    return seconds
+
+
 def main(metronome, hours, arguments):
-    seconds = float(hours) * 3600
+    try:
+        seconds = seconds_of(hours)
+    except ValueError as e:
+        print(f"soak: {e}", file=sys.stderr)
+        return 2
     # A run shorter than twenty minutes is cut into twenty intervals.
     interval = min(60.0, seconds / 20)
     out = time.strftime("benches/soak/%Y-%m-%d.csv")
@@ -102,11 +121,22 @@ def main(metronome, hours, arguments):
             print(f"soak: the run failed with {child.returncode}", file=sys.stderr)
             return 1
     print(f"figures: {out}")
-    # The first interval builds the live set and warms the caches.
-    return soak_compare.report(rows[1:])
+    return soak_compare.report(rows)
+
+
+def self_test():
+    """Lengths that are none are refused before anything is begun."""
+    before = sorted(os.listdir("benches/soak"))
+    for hours in ["abc", "nan", "0", "-1", "inf", "", "0.001", "1e9"]:
+        assert main("/no/such/program", hours, []) == 2, hours
+    assert seconds_of("0.5") == 1800 and seconds_of(1) == 3600
+    assert sorted(os.listdir("benches/soak")) == before, "a file was left behind"
+    print("soak: lengths that are none are refused")
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--self-test"]:
+        sys.exit(self_test())
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))

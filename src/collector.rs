@@ -650,7 +650,8 @@ impl Collector {
         s.phase.switch(Phase::Idle);
         // Relaxed: published by the cycle's end.
         s.freed_last.store(self.counts.freed_bytes + self.counts.condemned_bytes, Relaxed);
-        // Release: pairs with the Acquire of those who wait for a cycle.
+        self.count_verified();
+        // Release: pairs with the Acquire of those who wait for a cycle, and of who reads the counters.
         s.cycles_done.fetch_add(1, Release);
         self.work = Work::Idle;
         self.check(Edge::End, stopped);

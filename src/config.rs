@@ -202,7 +202,7 @@ pub struct Config {
     /// `report-blocked`: whether mutators that sleep in the kernel outside `blocking` are looked for.
     pub report_blocked: bool,
     /// `verify`: checks of the heap at the edges of phases; `None`: what `METRONOME_VERIFY` says when the heap is built, else
-    /// none. Others than none need the crate's feature `verify`.
+    /// none. Others than none need the crate's feature `verify`. As text, `auto` is `None`.
     pub verify: Option<Verify>,
     /// `stress`: the stress modes that are on; none outside tests.
     pub stress: crate::stress::Stress,
@@ -324,7 +324,8 @@ impl Config {
     }
 
     /// Sets what these environment variables set. Those without the prefix [`ENV_PREFIX`] and the
-    /// [`FOREIGN_VARIABLES`] are passed over.
+    /// [`FOREIGN_VARIABLES`] are passed over; so are empty ones, which count as not set, but for options that take the empty
+    /// text (`verbose-gc`).
     ///
     /// # Errors
     /// [`ConfigError`], with the variable, also for an unknown one that has the prefix: a misspelt variable must not be
@@ -349,7 +350,11 @@ impl Config {
                     },
                 }
             })?;
-            spec.set(&mut merged, value.as_ref()).map_err(|error| error.at(variable))?;
+            let value = value.as_ref();
+            if value.trim().is_empty() && spec.absent != Some("") {
+                continue;
+            }
+            spec.set(&mut merged, value).map_err(|error| error.at(variable))?;
         }
         *self = merged;
         Ok(())
@@ -363,7 +368,8 @@ impl Config {
         self.merge_os_env(std::env::vars_os())
     }
 
-    fn merge_os_env(
+    /// [`merge_env`](Self::merge_env) with variables as the system has them.
+    pub(crate) fn merge_os_env(
         &mut self,
         variables: impl Iterator<Item = (OsString, OsString)>,
     ) -> Result<(), ConfigError> {

@@ -132,9 +132,8 @@ impl Heap {
         let verify = config.verify_in_force(std::env::var_os("METRONOME_VERIFY"))?;
         config.verify = Some(verify);
         // Whatever reads no other setting from the environment, such as a test program, can still be run under stress.
-        if let Some(modes) = std::env::var_os("METRONOME_STRESS").filter(|_| !config.stress.is_on()) {
-            config.set("stress", &modes.to_string_lossy())?;
-        }
+        let modes = std::env::var_os("METRONOME_STRESS").filter(|_| !config.stress.is_on());
+        config.merge_os_env(modes.into_iter().map(|modes| ("METRONOME_STRESS".into(), modes)))?;
         if config.stress.is_on() {
             config.stress.seed.get_or_insert_with(|| RandomState::new().hash_one(0));
             eprintln!("metronome: stress={}", config.stress);

@@ -389,7 +389,8 @@ impl Reporter {
         out.lost_events = state.drain.lost();
         // Counted beside the ring, so exact also when events were lost.
         let n = &s.counts;
-        out.cycles = s.cycles_done.load(Relaxed);
+        // Acquire: pairs with the Release at a cycle's end, so that what was counted in it is there.
+        out.cycles = s.cycles_done.load(Acquire);
         out.quanta = n.quanta.load(Relaxed);
         out.collector_ns = n.collector_ns.load(Relaxed);
         // Relaxed: counters.
@@ -398,6 +399,8 @@ impl Reporter {
         // Relaxed: counters.
         out.synchronous_collections = n.synchronous.load(Relaxed);
         out.live_bytes = n.live_bytes.load(Relaxed);
+        // One may end between the readings.
+        out.verified_cycles = n.verified.load(Relaxed).min(out.cycles);
         out.remarked_cycles = n.remarked.load(Relaxed);
         let floating = |[objects, bytes]: &[std::sync::atomic::AtomicU64; 2]| Floating {
             // Relaxed: counters.

@@ -100,6 +100,8 @@ pub(crate) struct Counts {
     pub(crate) departures: AtomicU64,
     pub(crate) synchronous: AtomicU64,
     pub(crate) live_bytes: AtomicU64,
+    /// Cycles that the option `verify` has verified.
+    pub(crate) verified: AtomicU64,
     /// Cycles in which floating garbage was measured, that of the last one, and of all.
     pub(crate) remarked: AtomicU64,
     pub(crate) floating_last: [AtomicU64; 2],

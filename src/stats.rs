@@ -203,6 +203,8 @@ pub struct Stats {
     pub allocated_bytes: u64,
     /// Bytes kept by the last cycle.
     pub live_bytes: u64,
+    /// Cycles that the option `verify` has verified, by whichever checks it names.
+    pub verified_cycles: u64,
     /// Cycles in which floating garbage was measured: those that the option `verify=remark` has verified.
     pub remarked_cycles: u64,
     /// Floating garbage of the last one of these.

@@ -10,6 +10,8 @@
 
 mod corrupt;
 mod look;
+#[cfg(test)]
+mod tests;
 mod timed;
 
 use crate::collector::{Collector, Progress, Stopped};
@@ -23,6 +25,7 @@ use crate::mutator::Mutator;
 use crate::shared::{MutatorState, Shared};
 use crate::verify::{Floating, Verifier, VerifyError, VerifyReport, Violation};
 use metronome_alarm::{Clock, ManualClock};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use crate::hooks::Fault;
@@ -425,10 +428,17 @@ pub fn free_regions(heap: &crate::Heap) -> u32 {
     heap.shared().space.free_regions()
 }
 
+/// The heap is at its end: threads that have been inside let go of it when they next enter another one.
+fn close(shared: &Shared) {
+    // Relaxed: an attachment that is looked at before this is let go of at a later look.
+    shared.shutdown.store(true, Relaxed);
+}
+
 impl Drop for TestHeap {
     fn drop(&mut self) {
         self.collector().abandon();
         self.shared.deaths.abandon();
+        close(&self.shared);
         // SAFETY: `enter` borrows the heap, so nobody is inside; the collector steps by this value only.
         unsafe { crate::reaper::teardown(&self.shared) };
     }

@@ -49,8 +49,13 @@ fn changed(data: &[u8], g: &mut Gen) -> Vec<u8> {
 
 /// Runs `body` over the corpus and its changes; returns how many inputs that were.
 fn run(target: &str, body: fn(&[u8])) -> usize {
-    let seed = std::env::var("METRONOME_SEED").ok();
-    let seed = seed.map_or_else(rand_seed, |s| s.parse().expect("METRONOME_SEED is a number"));
+    let seed = match std::env::var_os("METRONOME_SEED") {
+        None => u64::arbitrary(&mut Gen::new(64)),
+        Some(text) => {
+            let number = text.to_str().and_then(|text| text.parse().ok());
+            number.unwrap_or_else(|| panic!("METRONOME_SEED={} is not a number", text.display()))
+        }
+    };
     println!("METRONOME_SEED={seed}");
     let mut g = Gen::from_size_and_seed(64, seed);
     let mut inputs = 0;
@@ -65,10 +70,6 @@ fn run(target: &str, body: fn(&[u8])) -> usize {
     }
     assert!(inputs > CHANGES, "the corpus of {target} is empty");
     inputs
-}
-
-fn rand_seed() -> u64 {
-    u64::arbitrary(&mut Gen::new(64))
 }
 
 #[test]

@@ -65,7 +65,11 @@ use steps::{Model, Step, Violation};
 const LIMIT: usize = 30_000_000;
 
 fn full() -> bool {
-    std::env::var("METRONOME_MODEL").is_ok_and(|v| v == "full")
+    match std::env::var_os("METRONOME_MODEL") {
+        None => false,
+        Some(text) if text == "full" => true,
+        Some(text) => panic!("METRONOME_MODEL={} is unknown: full, or not set", text.display()),
+    }
 }
 
 fn run(scope: Scope, rules: Rules, strict: bool) -> Outcome {

@@ -40,16 +40,18 @@ mod world;
 use generate::minimize;
 use oracle::Met;
 use program::Program;
-use random::{first_seed, variable};
+use random::{at_least_one, first_seed, number, programs, seeds};
 use run::run;
 
 #[test]
 fn random_programs() {
     let first = first_seed();
-    let programs = variable("METRONOME_PROGRAMS").unwrap_or(1_000);
+    let programs = programs();
     println!("METRONOME_SEED={first} METRONOME_PROGRAMS={programs}");
     let mut met = Met::default();
-    for seed in first..first.saturating_add(programs) {
+    let mut ran = 0;
+    for seed in seeds(first, programs) {
+        ran += 1;
         let program = Program::of_seed(seed);
         match run(&program, None) {
             Ok(more) => met.add(&more),
@@ -61,7 +63,8 @@ fn random_programs() {
             }
         }
     }
-    println!("{met:?}");
+    println!("{ran} programs: {met:?}");
+    assert_eq!(ran, programs);
     if programs >= 100 {
         // The programs reach what they are meant to reach.
         for (what, n) in met.counts() {
@@ -73,4 +76,23 @@ fn random_programs() {
             assert!(n as u64 >= least, "{what}: {n} of at least {least}");
         }
     }
+}
+
+#[test]
+fn seeds_go_on_after_the_largest() {
+    assert_eq!(seeds(u64::MAX, 1).collect::<Vec<_>>(), [u64::MAX]);
+    assert_eq!(seeds(u64::MAX - 1, 4).collect::<Vec<_>>(), [u64::MAX - 1, u64::MAX, 0, 1]);
+    assert_eq!(number("METRONOME_SEED", "18446744073709551615".as_ref()), u64::MAX);
+}
+
+#[test]
+#[should_panic(expected = "METRONOME_SEED=abc is not a number")]
+fn a_seed_that_is_no_number_is_refused() {
+    number("METRONOME_SEED", "abc".as_ref());
+}
+
+#[test]
+#[should_panic(expected = "METRONOME_PROGRAMS=0 runs nothing")]
+fn no_programs_are_refused() {
+    at_least_one(0);
 }

@@ -2,8 +2,10 @@
 //! whose heap is damaged.
 #![forbid(unsafe_code)]
 
-use metronome_gc::testing::corrupt_used_while;
-use metronome_gc::{Collect, Global, Heap, Slot, Trace, VerifyError};
+use metronome_gc::config::{Config, Verify};
+use metronome_gc::testing::{TestHeap, corrupt_used_while};
+use metronome_gc::{Collect, Global, Heap, Payload, Root, Slot, Trace, VerifyError};
+use std::collections::HashMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -87,9 +89,40 @@ fn floating_garbage_is_in_the_figures() {
         heap.collect(Collect::Full).unwrap();
     }
     let stats = heap.stats();
-    assert_eq!(stats.remarked_cycles, stats.cycles);
+    assert_eq!((stats.remarked_cycles, stats.verified_cycles), (stats.cycles, stats.cycles));
     assert!(stats.remarked_cycles >= 3);
     assert_eq!((stats.floating.objects, stats.floating_total.objects), (0, 0));
+}
+
+/// Not tests of their own: what the test of variables runs as another process.
+#[test]
+#[ignore = "depends on the environment"]
+fn child_that_reads_no_environment() {
+    match Heap::builder().heap_bytes(4 << 20).build() {
+        Ok(heap) => println!("built: {} {}", heap.config().get("verify"), heap.config().get("stress")),
+        Err(e) => println!("not built: {e}"),
+    }
+}
+
+/// Variables of a program that reads none: empty is not set, and an error names the variable.
+#[test]
+fn variables_that_are_empty_or_wrong() {
+    let child = |variable: &str, value: &str| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "child_that_reads_no_environment", "--nocapture"]);
+        command.env_remove("METRONOME_VERIFY").env_remove("METRONOME_STRESS").env(variable, value);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    for variable in ["METRONOME_VERIFY", "METRONOME_STRESS"] {
+        for empty in ["", " "] {
+            let out = child(variable, empty);
+            assert!(out.contains("built: off none"), "{variable}: {out}");
+        }
+        let out = child(variable, "often");
+        assert!(out.contains(&format!("not built: {variable}: ")), "{out}");
+    }
+    assert!(child("METRONOME_VERIFY", "all").contains("built: all none"));
+    assert!(child("METRONOME_STRESS", "steps=3,seed=5").contains("built: off steps=3,seed=5"));
 }
 
 /// Not a test of its own: what the next one runs as another process.
@@ -122,4 +155,45 @@ fn a_damaged_heap_ends_the_process_with_all_that_repeats_it() {
     let err = String::from_utf8_lossy(&out.stderr);
     assert!(!out.status.success() && out.status.signal().is_none(), "{err}");
     assert!(err.contains("BadValue") && err.contains("satb"), "{err}");
+}
+
+/// Between any two steps of a cycle, while the program goes on allocating, a sound heap is found to be sound.
+#[test]
+fn after_each_step_of_a_cycle() {
+    let config = Config { heap: 16 << 20, verify: Some(Verify::OFF), ..Config::default() };
+    let heap = TestHeap::new(config).unwrap();
+    let mut phases: HashMap<&str, u32> = HashMap::new();
+    for _ in 0..3 {
+        heap.enter(|m| {
+            // Regions of several classes, with and without drop glue, that keep a part of their cells.
+            let kept: Vec<_> = (0..600)
+                .filter_map(|i| {
+                    let node = m.alloc(NodeInit { next: None }).unwrap();
+                    let _dropped = m.alloc(Payload(String::new())).unwrap();
+                    let array = m.alloc_array(600 + i % 7, |i| i).unwrap();
+                    (i % 20 == 0).then(|| (Root::new(m, node), Root::new(m, array)))
+                })
+                .collect();
+            loop {
+                let steps = heap.at_safepoint(m, |heap| {
+                    let steps = heap.steps(1);
+                    let found = heap.verify();
+                    assert!(found.is_ok(), "after {:?} in {}: {found:?}", steps.names, heap.phase().name());
+                    steps
+                });
+                *phases.entry(heap.phase().name()).or_default() += 1;
+                if steps.done {
+                    break;
+                }
+                // The program takes regions from lists and from the pool meanwhile.
+                for i in 0..20 {
+                    let _ = m.alloc(NodeInit { next: None }).unwrap();
+                    let _ = m.alloc_array(i, |i| i).unwrap();
+                }
+            }
+            drop(kept);
+        });
+        heap.reap();
+    }
+    assert!(phases["sweep"] > 10, "{phases:?}");
 }

@@ -145,3 +145,34 @@ fn an_unmarked_cell_may_be_grey() {
     assert_eq!(popped, [kept]);
     assert!(!s.space.is_marked(kept.as_ptr()), "taking it is not marking it");
 }
+
+/// A region that a sweep has yet to visit is in no list; one that it has visited is, and so is each one when it has ended.
+#[test]
+fn a_sweep_may_be_looked_at_in_the_middle() {
+    let space = scene(false).space;
+    let regions = space.regions_touched();
+    let listed = |s: &Space| s.metas().iter().filter(|m| m.state() == RegionState::Listed).count();
+    // A region of two classes each, which keep a cell.
+    let mut cursors = Cursors::default();
+    for class in [CLASS, Class::of(100, 8).unwrap()] {
+        let kept = cursors.refill(&space, CursorIndex::new(class, false), Colour::White).unwrap();
+        space.mark(kept.as_ptr());
+    }
+    cursors.flush(&space);
+    assert!(listed(&space) >= 2);
+    let end = space.regions_touched();
+    assert!(end >= regions);
+    space.begin_sweep();
+    let unlisted = space.verify().expect_err("a sweep that has ended leaves no such region");
+    assert_eq!(unlisted.invariant, "INV-HEAP-LISTED");
+    for next in 0..end {
+        assert_eq!(space.verify_sweeping(next..end), Ok(()), "before region {next}");
+        if space.metas()[next as usize].state() == RegionState::Listed {
+            let skipped = space.verify_sweeping(next + 1..end).expect_err("it has been passed over");
+            assert_eq!(skipped.invariant, "INV-HEAP-LISTED");
+        }
+        space.sweep_region(RegionId(next));
+    }
+    assert_eq!(space.verify(), Ok(()));
+    assert!(listed(&space) >= 2);
+}

@@ -539,6 +539,11 @@ fn verification_is_an_option_and_its_figure_is_shown() {
     assert!(floating["cycles"].as_u64().unwrap_or(0).abs_diff(cycles) <= 1, "{json:#}");
     assert!(cycles <= 1 || floating["total"]["bytes"].is_u64(), "{json:#}");
     assert_eq!(json["config"]["verify"], "all");
+    assert_eq!(json["verified_cycles"], json["cycles"]);
+    // More cycles are asked for than there will be: that nothing was verified is said.
+    let rare = [&args[..8], &["all,every=4294967295"]].concat();
+    let err = text(&output(&rare).stderr);
+    assert!(err.contains("verified in 0 of ") && err.contains("cycles (all,every=4294967295)"), "{err}");
     let quiet = metronome(&args).env("METRONOME_VERIFY", "satb").output().unwrap();
     assert_eq!(
         quiet.status.code(),

@@ -13,6 +13,15 @@ impl Collector {
         }
     }
 
+    /// Counts a cycle that is about to be done as verified, if it was. A branch.
+    #[inline]
+    pub(super) fn count_verified(&self) {
+        if self.verifier.as_ref().is_some_and(Verifier::is_active) {
+            // Relaxed: ordered by the cycle's end, which follows.
+            self.shared.counts.verified.fetch_add(1, Relaxed);
+        }
+    }
+
     #[cold]
     fn check_now(&mut self, edge: Edge, stopped: &Stopped<'_>) {
         let Some(mut verifier) = self.verifier.take() else { return };
@@ -58,7 +67,8 @@ impl Collector {
             // What is due, and has not been visited, is no more than what is visited too early.
             Work::Clearing(_) => greys.extend((0..s.finalizers.len()).map(|i| s.finalizers.root(i))),
             Work::Reviving { next, end } => greys.extend((*next..*end).map(|i| s.finalizers.root(i))),
-            Work::Idle | Work::Burying(_) | Work::Sweeping { .. } => {}
+            Work::Sweeping { next, end } => view.unswept = *next..*end,
+            Work::Idle | Work::Burying(_) => {}
         }
         view
     }

@@ -211,7 +211,18 @@ fn environment_sets_options_and_refuses_misspelt_ones() {
         Config { heap: 1 << 30, spread: Spread::Even, verify: Some(Verify::HEAP), ..Config::default() }
     );
 
+    // Empty is not set: what a file has set stays.
     let before = config.clone();
+    let named = Config { verbose_gc: Some("gc.xml".into()), ..before.clone() };
+    let mut emptied = named.clone();
+    let all_but_paths = OPTIONS.iter().filter(|spec| spec.kind != OptionKind::Path);
+    emptied.merge_env(all_but_paths.flat_map(|spec| [(spec.env, ""), (spec.env, " ")])).unwrap();
+    assert_eq!(emptied, named);
+    emptied.merge_env([("METRONOME_VERBOSE_GC", "")]).unwrap();
+    assert_eq!(emptied, before, "the empty text is no file");
+    let error = config.merge_env([("METRONOME_QUANTUN", "")]).unwrap_err();
+    assert!(matches!(error, ConfigError::UnknownVariable { .. }), "{error}");
+
     let error = config.merge_env([("METRONOME_HEAP", "2G"), ("METRONOME_QUANTUN", "1ms")]).unwrap_err();
     let expected =
         ConfigError::UnknownVariable { variable: "METRONOME_QUANTUN".into(), nearest: "METRONOME_QUANTUM" };

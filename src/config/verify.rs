@@ -2,14 +2,14 @@
 
 use super::Config;
 use super::error::ConfigError;
-use super::options::OptionSpec;
 use std::ffi::OsString;
 use std::fmt;
 
 /// Checks of the heap at the edges of phases. Each costs O(heap) with the world stopped; the default is none.
 ///
 /// As text: `off`, `on` (the same as `heap`), `all`, or a list of `heap`, `snapshot` and `remark` with commas between,
-/// with `every=N` if only each N-th cycle is to be verified: `heap,remark,every=10`. `1` and `0` are `on` and `off`.
+/// with `every=N` if only each N-th cycle is to be verified: `heap,remark,every=10`. `1` and `0` are `on` and `off`. No check
+/// is named twice. The option takes `auto` besides, which stands for [`Config::verify`] being `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Verify {
     /// The heap's invariants, at every edge.
@@ -40,25 +40,28 @@ impl Verify {
     pub(super) fn parse(text: &str) -> Option<Verify> {
         let text = text.trim().to_ascii_lowercase();
         match text.as_str() {
-            // Empty is off in the environment, where a variable is switched off by emptying it.
-            "off" | "0" | "" => return Some(Verify::OFF),
+            "off" | "0" => return Some(Verify::OFF),
             _ => {}
         }
         let mut out = Verify::OFF;
+        let mut every = None;
+        // Sets a check that nothing has set before.
+        let once = |check: &mut bool| (!std::mem::replace(check, true)).then_some(());
         for word in text.split(',').map(str::trim) {
             match word {
-                "on" | "1" | "heap" => out.heap = true,
-                "snapshot" => out.snapshot = true,
-                "remark" => out.remark = true,
-                "all" => out = Verify { every: out.every, ..Verify::ALL },
+                "on" | "1" | "heap" => once(&mut out.heap)?,
+                "snapshot" => once(&mut out.snapshot)?,
+                "remark" => once(&mut out.remark)?,
+                "all" if !out.is_on() => out = Verify::ALL,
                 _ => {
-                    let n = word.strip_prefix("every=")?;
+                    let n = word.strip_prefix("every=").filter(|_| every.is_none())?;
                     // No sign, no blanks.
                     let digits = n.bytes().all(|b| b.is_ascii_digit());
-                    out.every = n.parse().ok().filter(|&n| n > 0 && digits)?;
+                    every = Some(n.parse().ok().filter(|&n| n > 0 && digits)?);
                 }
             }
         }
+        out.every = every.unwrap_or(1);
         out.is_on().then_some(out)
     }
 }
@@ -88,17 +91,9 @@ impl Config {
     /// The checks in force: as set, or what the environment variable of the option says, or none. So a program that does
     /// not read its environment can be verified too.
     pub(crate) fn verify_in_force(&self, variable: Option<OsString>) -> Result<Verify, ConfigError> {
-        const NAME: &str = "METRONOME_VERIFY";
-        let Some(value) = variable.filter(|_| self.verify.is_none()) else {
-            return Ok(self.verify.unwrap_or_default());
-        };
-        let Ok(value) = value.into_string() else {
-            return Err(ConfigError::NotUnicode { variable: NAME.into() });
-        };
+        let variable = variable.filter(|_| self.verify.is_none());
         let mut config = self.clone();
-        if let Some(spec) = OptionSpec::find("verify") {
-            spec.set(&mut config, &value).map_err(|e| e.at(NAME))?;
-        }
+        config.merge_os_env(variable.into_iter().map(|value| ("METRONOME_VERIFY".into(), value)))?;
         Ok(config.verify.unwrap_or_default())
     }
 }
@@ -124,9 +119,26 @@ mod tests {
             assert_eq!(verify.to_string(), back);
             assert_eq!(Verify::parse(back), Some(verify));
         }
-        for text in
-            ["satb", "2", "heap,", "off,heap", "every=3", "heap,every=0", "heap,every=+1", "heap remark"]
-        {
+        let unreadable = [
+            "",
+            "satb",
+            "2",
+            "heap,",
+            "off,heap",
+            "every=3",
+            "heap,every=0",
+            "heap,every=+1",
+            "heap remark",
+            "heap,heap",
+            "on,heap",
+            "heap,all",
+            "all,remark",
+            "all,all",
+            "remark,heap,remark",
+            "every=2,every=3,heap",
+            "every=1,every=1,heap",
+        ];
+        for text in unreadable {
             assert_eq!(Verify::parse(text), None, "{text}");
         }
     }
@@ -138,6 +150,7 @@ mod tests {
         assert_eq!(config.verify_in_force(None), Ok(Verify::OFF));
         assert_eq!(config.verify_in_force(var("1")), Ok(Verify::HEAP));
         assert_eq!(config.verify_in_force(var("")), Ok(Verify::OFF));
+        assert_eq!(config.verify_in_force(var("auto")), Ok(Verify::OFF));
         let error = config.verify_in_force(var("satb")).unwrap_err().to_string();
         assert!(error.starts_with("METRONOME_VERIFY: verify = \"satb\""), "{error}");
         let set = Config { verify: Some(Verify::OFF), ..config };

@@ -223,7 +223,7 @@ struct Sleepers {
 
 /// A heap in virtual time.
 pub struct TimedHeap {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     machine: Arc<Simulated>,
     driver: Mutex<Driver>,
     reporter: Arc<Reporter>,
@@ -441,6 +441,7 @@ impl Drop for TimedHeap {
     fn drop(&mut self) {
         locked(&self.driver).collector.abandon();
         self.shared.deaths.abandon();
+        super::close(&self.shared);
         // SAFETY: `enter` borrows the heap, so nobody is inside; the collector steps by this value only.
         unsafe { crate::reaper::teardown(&self.shared) };
     }

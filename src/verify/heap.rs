@@ -19,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 /// Checks what must hold at an edge.
 pub(super) fn check(graph: &Graph<'_>, edge: Edge, view: &View, out: &mut Out<'_>) -> VerifyReport {
     let s = graph.s;
-    if let Err(v) = s.space.verify() {
+    if let Err(v) = s.space.verify_sweeping(view.unswept.clone()) {
         out.report(v.invariant, v.detail);
     }
     if edge.is_idle() || matches!(edge, Edge::Weak | Edge::Phantom | Edge::Sweep) {

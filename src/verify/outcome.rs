@@ -173,6 +173,8 @@ pub(crate) struct View {
     pub(crate) greys: Vec<*mut u8>,
     /// What soft references keep in this cycle.
     pub(crate) softs: Vec<*mut u8>,
+    /// Regions that the sweep under way has yet to visit.
+    pub(crate) unswept: std::ops::Range<u32>,
 }
 
 /// Violations that are kept of one verification.

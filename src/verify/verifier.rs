@@ -70,6 +70,11 @@ impl Verifier {
         self.active
     }
 
+    /// Whether the cycle that is active, or was last, is one of those that are verified.
+    pub(crate) fn is_active(&self) -> bool {
+        self.active
+    }
+
     /// Checks what must hold at an edge. The floating garbage, where it was measured.
     pub(crate) fn at(&mut self, edge: Edge, s: &Shared, _: &Stopped<'_>, view: &View) -> Option<Floating> {
         let graph = Graph::new(s);

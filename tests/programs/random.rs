@@ -1,5 +1,7 @@
 //! Random numbers that a seed determines, and what the environment asks for.
 
+use std::ffi::OsStr;
+
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 pub(crate) struct Random(pub(crate) u64);
 
@@ -27,9 +29,30 @@ impl Random {
 }
 
 /// A number from the environment.
-pub(crate) fn variable(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+fn variable(name: &str) -> Option<u64> {
+    std::env::var_os(name).map(|text| number(name, &text))
+}
+
+/// The number that a variable holds.
+pub(crate) fn number(name: &str, text: &OsStr) -> u64 {
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    number.unwrap_or_else(|| panic!("{name}={} is not a number", text.display()))
+}
+
+/// How many programs the environment asks for, else 1,000.
+pub(crate) fn programs() -> u64 {
+    at_least_one(variable("METRONOME_PROGRAMS").unwrap_or(1_000))
+}
+
+/// None would pass without having shown anything.
+pub(crate) fn at_least_one(programs: u64) -> u64 {
+    assert!(programs > 0, "METRONOME_PROGRAMS=0 runs nothing: give the number of programs, at least 1");
+    programs
+}
+
+/// The seeds of so many programs; after the largest comes 0.
+pub(crate) fn seeds(first: u64, programs: u64) -> impl Iterator<Item = u64> {
+    (0..programs).map(move |i| first.wrapping_add(i))
 }
 
 /// The seed that the environment asks for, or one of the clock.

@@ -91,6 +91,7 @@ pub(super) fn value(o: &Outcome) -> Value {
     });
     let measured = json!({
         "cycles": s.cycles,
+        "verified_cycles": s.verified_cycles,
         "quanta": s.quanta,
         "pause_us": distribution(&s.pause_ns),
         "quantum_cpu_us": distribution(&s.quantum_cpu_ns),

@@ -307,6 +307,10 @@ fn results(t: &mut Text, o: &Outcome) {
         t.row("compared", format!("nothing ({nothing})"));
     }
     t.row("checksum", format!("{:#018x}", o.tally.checksum));
+    if let Some(checks) = o.config.verify.filter(|v| v.is_on()) {
+        let (verified, cycles) = (grouped(o.stats.verified_cycles), grouped(o.stats.cycles));
+        t.row("heap", format!("verified in {verified} of {cycles} cycles ({checks})"));
+    }
     for problem in &o.problems {
         t.row("problem", problem);
     }

@@ -9,14 +9,14 @@ mod policy;
 mod sim;
 
 use quickcheck::{Arbitrary, Gen};
+use std::ffi::OsString;
 use std::fmt::Debug;
 use std::hash::{BuildHasher, RandomState};
 
 /// Tries `property` on so many arbitrary values. A failure prints the value and the seed; `METRONOME_SEED`
 /// repeats it.
 fn check<T: Arbitrary + Debug>(tests: usize, property: impl Fn(T) -> bool) {
-    let seed = std::env::var("METRONOME_SEED").ok().and_then(|text| text.parse().ok());
-    let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(0));
+    let seed = seed_of(std::env::var_os("METRONOME_SEED"));
     println!("METRONOME_SEED={seed}");
     let mut g = Gen::from_size_and_seed(100, seed);
     for number in 0..tests {
@@ -24,6 +24,25 @@ fn check<T: Arbitrary + Debug>(tests: usize, property: impl Fn(T) -> bool) {
         let shown = format!("{value:?}");
         assert!(property(value), "METRONOME_SEED={seed}, value {number}: {shown}");
     }
+}
+
+/// The seed that is asked for, or a new one.
+fn seed_of(asked: Option<OsString>) -> u64 {
+    let Some(text) = asked else { return RandomState::new().hash_one(0) };
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    number.unwrap_or_else(|| panic!("METRONOME_SEED={} is not a number", text.display()))
+}
+
+#[test]
+fn a_seed_is_used_as_it_is() {
+    assert_eq!(seed_of(Some("18446744073709551615".into())), u64::MAX);
+    assert_ne!(seed_of(None), seed_of(None));
+}
+
+#[test]
+#[should_panic(expected = "METRONOME_SEED=abc is not a number")]
+fn a_seed_that_is_none_is_refused() {
+    seed_of(Some("abc".into()));
 }
 
 /// An arbitrary number in `low..=high`.
