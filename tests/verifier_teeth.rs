@@ -2,6 +2,8 @@
 //! found) and with one of them off (the verifier must find it). Random programs are in `tests/programs.rs`.
 #![forbid(unsafe_code)]
 
+#[path = "teeth/array_scripts.rs"]
+mod array_scripts;
 #[path = "teeth/checks.rs"]
 mod checks;
 #[path = "teeth/protections.rs"]
