@@ -399,6 +399,8 @@ impl Collector {
         }
         // Late, so that few keys are not marked yet.
         if !std::mem::replace(&mut m.ephemerons_begun, true) {
+            // Before, a mutator could tie a white local to a key after the pass; `Ephemeron::new` has no barrier.
+            debug_assert_eq!(s.phase.get(), Phase::Mark);
             // Another one for each cycle: Weyl steps from a random start.
             self.secret = self.secret.wrapping_add(0x9E37_79B9_7F4A_7C15);
             self.pending.begin(&s.ephemerons, self.secret);

@@ -6,6 +6,8 @@
 mod array_scripts;
 #[path = "teeth/checks.rs"]
 mod checks;
+#[path = "teeth/pause_points.rs"]
+mod pause_points;
 #[path = "teeth/protections.rs"]
 mod protections;
 #[path = "teeth/ref_scripts.rs"]

@@ -117,7 +117,11 @@ fn what_a_sweep_passes_over_is_condemned_by_the_next() {
         if let Some(before) = before.replace(cell.as_ptr()) {
             assert!(!space.is_allocated(before), "round {round}");
         }
-        assert!(space.used_bytes() <= 2 * CLASS.size_dynamic() as u64, "round {round}: {}", space.used_bytes());
+        assert!(
+            space.used_bytes() <= 2 * CLASS.size_dynamic() as u64,
+            "round {round}: {}",
+            space.used_bytes()
+        );
     }
 }
 

@@ -123,10 +123,7 @@ fn insertion_on_copy() {
 
 #[test]
 fn deletion_on_fill() {
-    loses_an_object(
-        Fault::NoDeletionBarrier,
-        &removed(|m, array| array.fill(m, FIRST..FIRST + 4, None)),
-    );
+    loses_an_object(Fault::NoDeletionBarrier, &removed(|m, array| array.fill(m, FIRST..FIRST + 4, None)));
 }
 
 /// From another array, and within one array in either direction.
