@@ -259,7 +259,8 @@ impl Collector {
         self.queue.scanned
     }
 
-    /// References visited, objects scanned and leaves marked in the last step.
+    /// Units of the last step, of the kind that the module's table gives for it; a reference visited, an object scanned and
+    /// a leaf marked count one each.
     #[cfg(feature = "hooks")]
     pub(crate) fn step_units(&self) -> u32 {
         self.queue.units()
@@ -325,6 +326,7 @@ impl Collector {
         }
         if let Some(chunk) = s.logs.take_full() {
             for cell in s.logs.entries(&chunk) {
+                queue.add_units(1);
                 queue.push_marked(&s.space, cell);
             }
             s.logs.recycle(chunk);
@@ -442,6 +444,7 @@ impl Collector {
             return (StepName::Revive, Progress::More);
         };
         let counts = &mut self.counts.references;
+        self.queue.add_units(range.len() as u32);
         let unreachable = |cell: *mut u8| !cell.is_null() && !s.space.is_marked(cell);
         match table {
             0 | 1 if fault!(s, NoWeakClearing) => (StepName::Weak, Progress::More),
@@ -512,6 +515,7 @@ impl Collector {
             return (StepName::BeginSweep, Progress::More);
         };
         let counts = &mut self.counts.references;
+        self.queue.add_units(range.len() as u32);
         let dead = |cell: *mut u8| !cell.is_null() && !s.space.is_marked(cell);
         match table {
             0..=2 if fault!(s, NoBurying) => {}
@@ -538,6 +542,7 @@ impl Collector {
         if next < end {
             let stop = end.min(next + SWEEP_CHUNK);
             for i in next..stop {
+                self.queue.add_units(1);
                 let out = s.space.sweep_region(RegionId(i));
                 self.counts.live_bytes += out.live_bytes;
                 self.counts.freed_bytes += out.freed_bytes;
