@@ -57,7 +57,8 @@ fn allowed(name: &str) -> u32 {
         "mark" => 63 + 1 + 64 + 2,
         "grey" => 64,
         "log" => 256,
-        "roots" | "globals" | "softs" | "queued" | "revive" | "ephemerons" | "weak" | "finalizers" | "bury" => 32,
+        "roots" | "globals" | "softs" | "queued" | "revive" | "ephemerons" | "weak" | "finalizers"
+        | "bury" => 32,
         "sweep" => 1,
         _ => 0,
     }
