@@ -86,6 +86,7 @@ mod reserve;
 mod rtsan;
 #[allow(unsafe_code)]
 mod shared;
+mod slot;
 mod spawn;
 mod stats;
 pub mod stress;
