@@ -317,7 +317,8 @@ impl Collector {
         self.foreman.dismiss(&self.shared.crew);
     }
 
-    /// References visited, objects scanned and leaves marked in the last step.
+    /// Units of the last step, of the kind that the module's table gives for it; a reference visited, an object scanned and
+    /// a leaf marked count one each.
     #[cfg(feature = "hooks")]
     pub(crate) fn step_units(&self) -> u32 {
         self.queue.units()
@@ -399,6 +400,7 @@ impl Collector {
         }
         if let Some(chunk) = s.logs.take_full() {
             for cell in s.logs.entries(&chunk) {
+                queue.add_units(1);
                 queue.take_marked(&s.space, cell);
             }
             s.logs.recycle(chunk);
@@ -489,6 +491,8 @@ impl Collector {
         let Work::Marking(m) = &mut self.work else { unreachable!("recall leaves the work alone") };
         // Late, so that few keys are not marked yet.
         if !std::mem::replace(&mut m.ephemerons_begun, true) {
+            // Before, a mutator could tie a white local to a key after the pass; `Ephemeron::new` has no barrier.
+            debug_assert_eq!(s.phase.get(), Phase::Mark);
             // Another one for each cycle: Weyl steps from a random start.
             self.secret = self.secret.wrapping_add(0x9E37_79B9_7F4A_7C15);
             self.pending.begin(&s.ephemerons, self.secret);
@@ -530,6 +534,7 @@ impl Collector {
             return (StepName::Revive, Progress::More);
         };
         let counts = &mut self.counts.references;
+        self.queue.add_units(range.len() as u32);
         let unreachable = |cell: *mut u8| !cell.is_null() && !s.space.is_marked(cell);
         match table {
             0 | 1 if fault!(s, NoWeakClearing) => (StepName::Weak, Progress::More),
@@ -604,6 +609,7 @@ impl Collector {
             return (StepName::BeginSweep, Progress::More);
         };
         let counts = &mut self.counts.references;
+        self.queue.add_units(range.len() as u32);
         let dead = |cell: *mut u8| !cell.is_null() && !s.space.is_marked(cell);
         match table {
             0..=2 if fault!(s, NoBurying) => {}
@@ -631,6 +637,7 @@ impl Collector {
             let last = end.min(next + SWEEP_CHUNK);
             let (mut stop, mut words) = (next, 0);
             while stop < last && words < SWEEP_WORDS {
+                self.queue.add_units(1);
                 let out = s.space.sweep_region(RegionId(stop));
                 stop += 1;
                 words += out.words;

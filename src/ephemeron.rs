@@ -223,8 +223,8 @@ impl<K: Trace, V: Trace> Ephemeron<K, V> {
     pub fn new(m: &Mutator<'_>, key: Gc<'_, K>, value: Gc<'_, V>) -> Ephemeron<K, V> {
         // SAFETY: a mutator's heap is alive and in an `Arc`.
         let shared = unsafe { arc_of(m.shared) };
-        // As for a new `Global`: the pass may be over.
-        m.shade_new(value.cell_ptr());
+        // No barrier (rule 8): the table is looked at in Mark at the earliest, when what a mutator holds is black, in the
+        // snapshot, or was shaded; an entry that was made in Snapshot, perhaps of a white value, is seen by that pass.
         let index = shared.ephemerons.insert_with(key.cell_ptr(), |e| {
             // Relaxed: published with the key.
             e.value.store(value.cell_ptr(), Relaxed);

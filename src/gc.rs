@@ -1,14 +1,11 @@
 //! References to heap objects: [`Gc`] in locals, [`Slot`] inside objects.
 
 use crate::mutator::Mutator;
+use crate::slot::SlotWord;
 use crate::trace::{CellOf, Trace, Tracer};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{
-    AtomicPtr,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
-};
 
 /// A reference to a heap object, valid until its mutator's next safepoint.
 ///
@@ -94,7 +91,7 @@ impl<T: Trace + fmt::Debug> fmt::Debug for Gc<'_, T> {
 /// `load` is one acquire load. `store`, `swap` and `compare_exchange` run the barrier: with no cycle active one
 /// load and a branch besides the store. A slot may be read and written by several mutators at once.
 pub struct Slot<T> {
-    cell: AtomicPtr<u8>,
+    cell: SlotWord,
     _type: PhantomData<*mut T>,
 }
 
@@ -107,7 +104,7 @@ impl<T: Trace> Slot<T> {
     #[must_use]
     pub unsafe fn __new(value: Option<Gc<'_, T>>) -> Slot<T> {
         let cell = value.map_or(std::ptr::null_mut(), Gc::cell_ptr);
-        Slot { cell: AtomicPtr::new(cell), _type: PhantomData }
+        Slot { cell: SlotWord::new(cell), _type: PhantomData }
     }
 
     /// # Safety
@@ -115,17 +112,15 @@ impl<T: Trace> Slot<T> {
     #[doc(hidden)]
     #[inline]
     pub unsafe fn __trace(&self, tracer: &mut Tracer<'_>) {
-        // Acquire: pairs with the Release of the store that published the object, when a helper is late and mutators
-        // run; else the stop orders their stores.
-        tracer.visit(self.cell.load(Acquire));
+        // The acquire matters when a helper is late and mutators run; else the stop orders their stores.
+        tracer.visit(self.cell.load());
     }
 
     /// The object referred to. One acquire load.
     #[inline(always)]
     #[must_use]
     pub fn load<'m>(&self, _m: &'m Mutator<'_>) -> Option<Gc<'m, T>> {
-        // Acquire: pairs with the Release of the store that published the object.
-        let cell = NonNull::new(self.cell.load(Acquire))?;
+        let cell = NonNull::new(self.cell.load())?;
         // SAFETY: a slot holds complete objects of type T (the type of everything stored in it). The slot is in a
         // live object of this thread's heap, so its object is live now, and stays so until the mutator's next
         // safepoint: it is in the snapshot, or black, or was shaded (INV-BARRIER-RULES).
@@ -136,8 +131,7 @@ impl<T: Trace> Slot<T> {
     #[inline(always)]
     #[must_use]
     pub fn is_null(&self) -> bool {
-        // Relaxed: nothing is read through the value.
-        self.cell.load(Relaxed).is_null()
+        self.cell.peek().is_null()
     }
 
     /// Stores a reference, or null.
@@ -147,21 +141,7 @@ impl<T: Trace> Slot<T> {
         T: 'a,
     {
         let new = value.into().map_or(std::ptr::null_mut(), Gc::cell_ptr);
-        if m.barrier_armed() {
-            return self.store_slow(m, new);
-        }
-        // Release: publishes the object; pairs with the Acquire in `load`.
-        self.cell.store(new, Release);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn store_slow(&self, m: &Mutator<'_>, new: *mut u8) {
-        m.shade_new(new);
-        // AcqRel: publishes the new object; the removed one may be scanned by way of this thread's log. There is
-        // no pause point from the look at the phase to here, so the collector sees swap and log together.
-        let old = self.cell.swap(new, AcqRel);
-        m.shade_overwritten(old);
+        self.cell.store(m, new);
     }
 
     /// Stores a reference and returns the one that was there.
@@ -171,14 +151,7 @@ impl<T: Trace> Slot<T> {
         T: 'a,
     {
         let new = value.into().map_or(std::ptr::null_mut(), Gc::cell_ptr);
-        if m.barrier_armed() {
-            m.shade_new(new);
-        }
-        // AcqRel: as in `store_slow`.
-        let old = self.cell.swap(new, AcqRel);
-        if m.barrier_armed() {
-            m.shade_overwritten(old);
-        }
+        let old = self.cell.swap(m, new);
         // SAFETY: as in `load`; the removed object was shaded if marking is going on.
         NonNull::new(old).map(|c| unsafe { Gc::from_cell(c) })
     }
@@ -196,27 +169,14 @@ impl<T: Trace> Slot<T> {
     ) -> Result<Option<Gc<'m, T>>, Option<Gc<'m, T>>> {
         let raw = |v: Option<Gc<'_, T>>| v.map_or(std::ptr::null_mut(), Gc::cell_ptr);
         let (current, new) = (raw(current), raw(new));
-        if m.barrier_armed() {
-            m.shade_new(new);
-        }
         // SAFETY: as in `load` and `swap`.
         let yielded = |p: *mut u8| NonNull::new(p).map(|c| unsafe { Gc::from_cell(c) });
-        // AcqRel/Acquire: as in `store_slow` and `load`.
-        match self.cell.compare_exchange(current, new, AcqRel, Acquire) {
-            Ok(old) => {
-                if m.barrier_armed() {
-                    m.shade_overwritten(old);
-                }
-                Ok(yielded(old))
-            }
-            Err(found) => Err(yielded(found)),
-        }
+        self.cell.compare_exchange(m, current, new).map(yielded).map_err(yielded)
     }
 }
 
 impl<T> fmt::Debug for Slot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Relaxed: only the address is shown.
-        write!(f, "Slot({:p})", self.cell.load(Relaxed))
+        write!(f, "Slot({:p})", self.cell.peek())
     }
 }

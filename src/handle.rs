@@ -4,6 +4,7 @@ use crate::gc::Gc;
 use crate::hooks::fault;
 use crate::mutator::Mutator;
 use crate::shared::{Record, Shared};
+use crate::slot::Barrier as _;
 use crate::trace::Trace;
 use std::fmt;
 use std::marker::PhantomData;

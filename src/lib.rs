@@ -88,6 +88,7 @@ mod reserve;
 mod rtsan;
 #[allow(unsafe_code)]
 mod shared;
+mod slot;
 mod spawn;
 mod stats;
 mod step_times;

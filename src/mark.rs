@@ -109,7 +109,13 @@ impl MarkQueue {
         self.units = 0;
     }
 
-    /// References visited, objects scanned and leaves marked in this step.
+    /// Counts what a step does besides marking: a table's entries looked at, a chunk's entries, regions swept.
+    #[inline]
+    pub(crate) fn add_units(&mut self, units: u32) {
+        self.units += units;
+    }
+
+    /// References visited, objects scanned and leaves marked in this step, and what was counted besides.
     #[cfg(feature = "hooks")]
     pub(crate) fn units(&self) -> u32 {
         self.units

@@ -13,11 +13,12 @@
 mod arrays;
 mod wait;
 
-use crate::error::{AllocError, EnterError};
+use crate::error::AllocError;
 use crate::gate::Spin;
 use crate::gc::Gc;
 use crate::hooks::fault;
 use crate::shared::{Local, MutatorState, Record, Shared};
+use crate::slot::Barrier;
 use crate::sync::futex_wait;
 use crate::trace::{CellOf, Init, RawRef, TypeInfo};
 use metronome_arraylet::cursor::CursorIndex;
@@ -40,6 +41,31 @@ pub struct Mutator<'h> {
 impl std::fmt::Debug for Mutator<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Mutator(heap {}, record {})", self.shared().id, self.record().index)
+    }
+}
+
+impl Barrier for Mutator<'_> {
+    #[inline(always)]
+    fn armed(&self) -> bool {
+        self.barrier_armed()
+    }
+
+    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
+    #[inline]
+    fn shade_new(&self, cell: *mut u8) {
+        let s = self.shared();
+        if s.phase.barrier().shades_new() && !fault!(s, NoInsertionBarrier) {
+            self.shade_stored(cell);
+        }
+    }
+
+    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
+    #[inline]
+    fn shade_overwritten(&self, cell: *mut u8) {
+        let s = self.shared();
+        if s.phase.barrier().shades_overwritten() && !fault!(s, NoDeletionBarrier) {
+            self.shade_stored(cell);
+        }
     }
 }
 
@@ -79,26 +105,6 @@ impl<'h> Mutator<'h> {
     #[inline(always)]
     pub(crate) fn barrier_armed(&self) -> bool {
         self.shared().phase.barrier().armed()
-    }
-
-    /// Shades a removed value if the phase asks for it.
-    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
-    #[inline]
-    pub(crate) fn shade_overwritten(&self, cell: *mut u8) {
-        let s = self.shared();
-        if s.phase.barrier().shades_overwritten() && !fault!(s, NoDeletionBarrier) {
-            self.shade_stored(cell);
-        }
-    }
-
-    /// Shades a written value if the phase asks for it.
-    #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
-    #[inline]
-    pub(crate) fn shade_new(&self, cell: *mut u8) {
-        let s = self.shared();
-        if s.phase.barrier().shades_new() && !fault!(s, NoInsertionBarrier) {
-            self.shade_stored(cell);
-        }
     }
 
     /// Shades what a handle yields if the phase asks for it.
@@ -177,8 +183,10 @@ impl<'h> Mutator<'h> {
     #[inline(never)]
     fn pause(&self, state: MutatorState) {
         let (s, r) = (self.shared(), self.record());
-        // In a forked child nobody would ever end the stop.
-        assert!(!s.forked(), "{}", EnterError::Forked);
+        if s.forked() {
+            // A stop that was requested at the fork: nobody came along who would use it, or end it.
+            return;
+        }
         r.set_state(state);
         // Relaxed: a report; a request that ends meanwhile is not counted.
         let asked = s.asked_ns.load(Relaxed);
@@ -223,12 +231,15 @@ impl<'h> Mutator<'h> {
     }
 
     /// Becomes running, from outside or from native code.
+    ///
+    /// In a forked child, whose thread was inside at the fork, without the gate: a stop that was requested or lasted then
+    /// would last for ever, and there is no collector to keep out. So the child goes on to the end of its
+    /// [`enter`](crate::Heap::enter), and only what needs a collector is refused, where it is asked for.
     pub(crate) fn start_running(&self) {
         let (s, r) = (self.shared(), self.record());
         if s.forked() {
-            // There may be no unwinding here (this runs when `blocking` ends), and no way to go on.
-            eprintln!("metronome: {}", EnterError::Forked);
-            std::process::abort();
+            r.set_state(MutatorState::Running);
+            return;
         }
         s.gate.enter_running(Spin::NONE);
         r.set_state(MutatorState::Running);
@@ -247,7 +258,10 @@ impl<'h> Mutator<'h> {
         });
         self.note_safepoint();
         r.set_state(MutatorState::Native);
-        s.gate.leave_running();
+        // In a forked child the count is of no account: see `start_running`.
+        if !s.forked() {
+            s.gate.leave_running();
+        }
     }
 
     /// A safepoint: the collector may run a quantum and take this thread's roots. No `Gc` can be alive here.
@@ -283,7 +297,7 @@ impl<'h> Mutator<'h> {
     ///
     /// The thread counts as stopped while `f` runs, so quanta neither wait for it nor delay it; it may enter
     /// another heap. Coming back waits for the end of a quantum if one is running. If `f` panics, the thread comes
-    /// back all the same and the panic goes on.
+    /// back all the same and the panic goes on. A child that was forked inside comes back too, with no quantum to wait for.
     ///
     /// # Panics
     /// Only if `f` does.

@@ -40,7 +40,8 @@ pub use timed::{Cost, Stop, TickFault, TimedHeap, World};
 pub struct Steps {
     /// Names of the steps, in order.
     pub names: Vec<&'static str>,
-    /// For each of them: references visited, objects scanned and leaves marked.
+    /// For each of them: references visited, objects scanned and leaves marked; entries of tables and logs that were looked
+    /// at; regions swept.
     pub units: Vec<u32>,
     /// The last step found that a mutator has to come by a safepoint first.
     pub blocked: bool,

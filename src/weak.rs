@@ -5,6 +5,7 @@ use crate::handle::{arc_of, check_heap};
 use crate::hooks::fault;
 use crate::mutator::Mutator;
 use crate::shared::Shared;
+use crate::slot::Barrier as _;
 use crate::trace::Trace;
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,31 +1,47 @@
 //! A forked child has no collector: it must be told so, and must be able to end.
 
 use metronome_gc::{
-    Collect, DrainStop, EnterError, Ephemeron, Finalize, Global, Heap, Mutator, Payload, Root, Soft, Trace,
-    WeakLong,
+    Collect, CollectError, DrainStop, EnterError, Ephemeron, Finalize, Global, Heap, Mutator, Payload, Root,
+    Soft, Trace, WeakLong,
 };
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Runs `f` in a forked child; its exit code. A child that hangs is killed by its alarm.
 fn in_child(f: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child runs `f`, which uses this library and the allocator only (glibc's is usable after a fork), and
-    // ends by `_exit`; `waitpid` gets a valid pointer.
-    unsafe {
-        match libc::fork() {
-            0 => {
-                libc::alarm(60);
-                let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_or(99);
-                libc::_exit(code)
-            }
-            child => {
-                assert!(child > 0, "{}", std::io::Error::last_os_error());
-                let mut status = 0;
-                assert_eq!(libc::waitpid(child, &mut status, 0), child);
-                if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -libc::WTERMSIG(status) }
-            }
+    match fork() {
+        Some(child) => code_of(child),
+        None => end(std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_or(99)),
+    }
+}
+
+/// The child, or `None` in the child itself, which must use this library and the allocator only (glibc's is usable after a
+/// fork), and end by [`end`].
+fn fork() -> Option<libc::pid_t> {
+    // SAFETY: as said above of the child.
+    match unsafe { libc::fork() } {
+        0 => {
+            // SAFETY: no handler is needed.
+            unsafe { libc::alarm(60) };
+            None
+        }
+        child => {
+            assert!(child > 0, "{}", std::io::Error::last_os_error());
+            Some(child)
         }
     }
+}
+
+fn end(code: i32) -> ! {
+    // SAFETY: nothing of the parent's is touched on the way.
+    unsafe { libc::_exit(code) }
+}
+
+fn code_of(child: libc::pid_t) -> i32 {
+    let mut status = 0;
+    // SAFETY: the pointer is valid.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -libc::WTERMSIG(status) }
 }
 
 #[test]
@@ -158,4 +174,121 @@ fn a_child_does_not_wait_for_finalizers() {
     // The child's cancelling was its own.
     assert!(notice.cancel());
     heap.enter(|m| assert_eq!(global.get(m).0, "kept"));
+}
+
+/// Stops that last for 40 ms where this thread does not poll, so that the fork comes in the middle of one.
+fn long_stops() -> Heap {
+    let options = [("quantum", "50ms"), ("beat", "1ms"), ("window", "500ms"), ("stop-budget", "40ms")];
+    let builder = Heap::builder().heap_bytes(8 << 20);
+    options.into_iter().fold(builder, |b, (name, value)| b.set(name, value)).build().unwrap()
+}
+
+/// Everything that a mutator of a forked child may ask for: an error, or done. The number of the first that is not so.
+fn use_after_fork(m: &mut Mutator<'_>, root: &Root<Payload<String>>, waiting: u64) -> i32 {
+    if root.get(m).0 != "kept" {
+        return 1;
+    }
+    for mode in [Collect::Cycle, Collect::Finish, Collect::Full, Collect::Trim, Collect::Hint] {
+        if m.collect(mode) != Err(CollectError::Forked) {
+            return 2;
+        }
+    }
+    match m.drain_finalizers(Duration::MAX) {
+        Err(e) if waiting > 0 && e.reason == DrainStop::Forked && e.waiting == waiting => {}
+        Ok(()) if waiting == 0 => {}
+        _ => return 3,
+    }
+    if m.blocking(|| 5) != 5 {
+        return 4;
+    }
+    let panics = || std::panic::resume_unwind(Box::new(6));
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| m.blocking::<()>(panics)));
+    if caught.err().and_then(|e| e.downcast::<i32>().ok()) != Some(Box::new(6)) {
+        return 5;
+    }
+    m.poll();
+    m.safepoint();
+    // The heap runs full, and nobody frees anything: an error each time, not a wait.
+    let mut last = Root::new(m, m.alloc(Payload([0_u64; 128])).unwrap());
+    let mut made = 0;
+    loop {
+        match m.alloc(Payload([made; 128])) {
+            Ok(object) => last = Root::new(m, object),
+            Err(_) => break,
+        }
+        made += 1;
+        if made % 16 == 0 {
+            m.safepoint();
+        }
+    }
+    m.safepoint();
+    if made < 100 || m.alloc(Payload([0_u64; 128])).is_ok() || last.get(m).0 != [made - 1; 128] {
+        return 6;
+    }
+    if root.get(m).0 != "kept" { 7 } else { 0 }
+}
+
+#[test]
+fn a_child_forked_inside_goes_on_to_its_end() {
+    for stop in [false, true] {
+        let heap = long_stops();
+        let go = std::sync::Arc::new(AtomicBool::new(false));
+        // One whose finalizer runs and waits.
+        heap.enter(|m| {
+            let dead = m.alloc(Waits { go: std::sync::Arc::clone(&go) }).unwrap();
+            assert!(m.register_finalizer(dead));
+        });
+        while heap.drain_finalizers(Duration::ZERO).is_ok() {
+            let _ = heap.collect(Collect::Full);
+        }
+        let (child, code) = heap.enter(|m| {
+            let root = Root::new(m, m.alloc(Payload(String::from("kept"))).unwrap());
+            if stop {
+                heap.request_cycle();
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let child = fork();
+            let code = if child.is_none() { use_after_fork(m, &root, 1) } else { 0 };
+            (child, code)
+        });
+        // The child has left the heap by now.
+        let Some(child) = child else {
+            end(if code == 0 && heap.try_enter(|_| ()) != Err(EnterError::Forked) { 8 } else { code });
+        };
+        assert_eq!(code_of(child), 0, "stop: {stop}");
+        // The parent goes on as if nothing had happened.
+        go.store(true, Relaxed);
+        heap.drain_finalizers(Duration::from_secs(100)).unwrap();
+        heap.enter(|m| m.collect(Collect::Cycle)).unwrap();
+    }
+}
+
+/// Other threads are inside meanwhile, cycles run, and quanta are under way at some of the forks.
+#[test]
+fn a_child_forked_in_blocking_comes_back() {
+    let heap = Heap::builder().heap_bytes(16 << 20).build().unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            heap.enter(|m| {
+                while !done.load(Relaxed) {
+                    let _ = m.alloc(Payload([0_u64; 16]));
+                    m.safepoint();
+                }
+            });
+        });
+        for round in 0..20 {
+            heap.request_cycle();
+            let (child, code) = heap.enter(|m| {
+                let root = Root::new(m, m.alloc(Payload(String::from("kept"))).unwrap());
+                let child = m.blocking(fork);
+                let code = if child.is_none() { use_after_fork(m, &root, 0) } else { 0 };
+                (child, code)
+            });
+            let Some(child) = child else { end(code) };
+            assert_eq!(code_of(child), 0, "round {round}");
+        }
+        done.store(true, Relaxed);
+    });
+    heap.enter(|m| m.collect(Collect::Cycle)).unwrap();
 }

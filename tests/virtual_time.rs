@@ -4,5 +4,7 @@
 mod common;
 #[path = "virtual_time/machine.rs"]
 mod machine;
+#[path = "virtual_time/quanta.rs"]
+mod quanta;
 #[path = "virtual_time/ticks.rs"]
 mod ticks;

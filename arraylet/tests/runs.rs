@@ -90,6 +90,44 @@ fn a_run_that_is_kept_through_an_arming_is_white() {
     }
 }
 
+/// Runs what a reaper does, but for the drop glue itself.
+fn reap(space: &Space) {
+    while let Some(region) = space.pop_reap() {
+        while let Some(batch) = space.condemned(region) {
+            space.reaped(&batch);
+        }
+        space.reap_done(region);
+    }
+}
+
+/// A region with drop glue that has an owner when it is swept is passed over, and has none at the next sweep: a program
+/// that always allocates, so that each sweep finds it with a region of its own, does not keep its dead for ever.
+#[test]
+fn what_a_sweep_passes_over_is_condemned_by_the_next() {
+    let space = space();
+    let mut cursors = Cursors::default();
+    let mut before: Option<*const u8> = None;
+    for round in 0..20 {
+        // Dead at once; the region is owned in the sweep.
+        let cell = alloc(&mut cursors, &space, true, Colour::White).unwrap();
+        // SAFETY: the cell was given to this test, and holds a word at least.
+        unsafe { cell.as_ptr().cast::<usize>().write(0) };
+        sweep(&space);
+        assert!(space.is_allocated(cell.as_ptr()), "a cell of an owned region was condemned");
+        // As mutators do when they run on after the sweep has begun.
+        cursors.flush(&space);
+        reap(&space);
+        if let Some(before) = before.replace(cell.as_ptr()) {
+            assert!(!space.is_allocated(before), "round {round}");
+        }
+        assert!(
+            space.used_bytes() <= 2 * CLASS.size_dynamic() as u64,
+            "round {round}: {}",
+            space.used_bytes()
+        );
+    }
+}
+
 /// Reserved cells of the rest of a run that say they hold an object.
 fn with_headers(cursors: &Cursors) -> usize {
     let mut out = 0;
@@ -122,12 +160,7 @@ fn a_vacant_cell_with_a_header_is_found() {
         cursors.flush(&space);
         // All are dead: what a reaper would drop is given back.
         sweep(&space);
-        while let Some(region) = space.pop_reap() {
-            while let Some(batch) = space.condemned(region) {
-                space.reaped(&batch);
-            }
-            space.reap_done(region);
-        }
+        reap(&space);
         assert!(cells.iter().all(|c| !space.is_allocated(c.as_ptr())));
     }
     alloc(&mut cursors, &space, true, Colour::White).unwrap();

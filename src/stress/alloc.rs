@@ -63,7 +63,8 @@ impl Mutator<'_> {
             let seq = s.memory_seq.load(Acquire);
             let now = s.clock.now();
             // Relaxed: hints; a late look costs one limit of the wait.
-            let in_vain = s.stops_cancelled.load(Relaxed) != cancelled || s.shutdown.load(Relaxed);
+            let in_vain =
+                s.stops_cancelled.load(Relaxed) != cancelled || s.shutdown.load(Relaxed) || s.forked();
             if s.has_ended(target) || in_vain || now >= deadline {
                 break;
             }

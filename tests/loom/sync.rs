@@ -4,7 +4,7 @@
 pub(crate) use loom::cell::UnsafeCell;
 pub(crate) use loom::hint::spin_loop;
 use loom::sync::Condvar;
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use loom::sync::{Mutex, Mutex as SlowMutex};
 
 #[derive(Default)]

@@ -4,7 +4,9 @@
 use metronome_gc::config::Config;
 use metronome_gc::testing::{Fault, Phase, TestHeap};
 use metronome_gc::{Ephemeron, Finalize, Gc, Global, Mutator, Root, Slot, Soft, Trace, Weak, WeakLong};
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::channel;
 
 #[derive(Trace)]
 struct Node {
@@ -14,10 +16,18 @@ struct Node {
 
 thread_local! {
     static RAN: AtomicU64 = const { AtomicU64::new(0) };
+    /// Whether this thread's finalizers keep what they are given, and the last of it.
+    static KEEPS: Cell<bool> = const { Cell::new(false) };
+    static KEPT: RefCell<Option<Root<Node>>> = const { RefCell::new(None) };
 }
 
 impl Finalize for Node {
     fn finalize(this: Root<Self>, m: &mut Mutator<'_>) {
+        if KEEPS.get() {
+            // Not looked at: `get` would shade it.
+            KEPT.set(Some(this));
+            return;
+        }
         let id = this.get(m).id;
         RAN.with(|r| r.fetch_add(id, Relaxed));
     }
@@ -258,5 +268,142 @@ fn new_soft_references_are_shaded() {
         heap.cycle();
         assert!(soft.is_cleared());
         assert_eq!((heap.violations(), heap.used_bytes()), (vec![], 0));
+    }
+}
+
+/// In Mark, when a global's object has been scanned and nothing else: `look_up` gets that object, stores into it what it has
+/// from an ephemeron, and drops that.
+fn looked_up(
+    heap: &TestHeap,
+    make: impl Fn(&Mutator<'_>, Gc<'_, Node>) -> Ephemeron<Node, Node>,
+    look_up: impl Fn(&Mutator<'_>, Gc<'_, Node>, Ephemeron<Node, Node>),
+) -> Global<Node> {
+    heap.enter(|m| {
+        let global = Global::new(m, node(m, 1, None));
+        let ephemeron = make(m, global.get(m));
+        heap.at_safepoint(m, |h| h.run_through("globals"));
+        heap.at_pause(m, |h| h.run_through("mark"));
+        assert_eq!(heap.phase(), Phase::Mark);
+        let head = global.get(m);
+        assert!(heap.is_marked(head));
+        look_up(m, head, ephemeron);
+        global
+    })
+}
+
+#[test]
+fn what_ephemerons_yield_is_shaded() {
+    let value = |heap: &TestHeap| {
+        let make = |m: &Mutator<'_>, head: Gc<'_, Node>| Ephemeron::new(m, head, node(m, 2, None));
+        looked_up(heap, make, |m, head, e| {
+            let value = e.value(m).expect("its key is alive");
+            // Dropping an ephemeron has no barrier: `value` had one.
+            drop(e);
+            head.next.store(m, value);
+        })
+    };
+    let key = |heap: &TestHeap| {
+        let make = |m: &Mutator<'_>, head: Gc<'_, Node>| Ephemeron::new(m, node(m, 2, None), head);
+        looked_up(heap, make, |m, head, e| {
+            let key = e.key(m).expect("not found dead");
+            drop(e);
+            head.next.store(m, key);
+        })
+    };
+    for script in [&value as &dyn Fn(&TestHeap) -> Global<Node>, &key] {
+        let found = replay(Fault::NoHandleBarrier, script);
+        assert!(found.contains(&"INV-MARK-COMPLETE") && found.contains(&"INV-NO-DANGLING"), "{found:?}");
+    }
+}
+
+/// Making an ephemeron has no barrier (rule 8): whenever it is made, of whatever a mutator holds then, its value is kept.
+#[test]
+fn an_ephemeron_may_be_made_between_any_two_steps() {
+    let mut phases = vec![];
+    for n in 0.. {
+        let heap = heap();
+        let (key, value, held, older) = heap.enter(|m| {
+            let [key, value, held] = [1, 2, 3].map(|id| node(m, id, None));
+            // More than a chunk, the first of them free again: the new ones take their places.
+            let all: Vec<_> = (0..100).map(|_| Ephemeron::new(m, key, key)).collect();
+            (Global::new(m, key), Root::new(m, value), Root::new(m, held), all)
+        });
+        let mut older = older.into_iter();
+        drop(older.by_ref().take(3).collect::<Vec<_>>());
+        heap.steps(n);
+        phases.push(heap.phase());
+        let made = heap.enter(|m| {
+            let made =
+                [Ephemeron::new(m, key.get(m), value.get(m)), Ephemeron::new(m, held.get(m), value.get(m))];
+            key.get(m).next.store(m, held.get(m));
+            drop((value, held));
+            made
+        });
+        heap.run_until(Phase::Idle);
+        assert_eq!(heap.violations(), [], "after step {n}");
+        heap.cycle();
+        assert_eq!(heap.violations(), [], "after step {n}");
+        heap.enter(|m| {
+            let ids = made.each_ref().map(|e| (e.key(m).map(|k| k.id), e.value(m).map(|v| v.id)));
+            assert_eq!(ids, [(Some(1), Some(2)), (Some(3), Some(2))], "after step {n}");
+        });
+        if n > 0 && phases[n] == Phase::Idle {
+            break;
+        }
+    }
+    assert!(Phase::ALL.iter().all(|p| phases.contains(p)), "{phases:?}");
+}
+
+/// The same for a value that is white, and held by a local only.
+#[test]
+fn an_ephemeron_of_a_white_local_keeps_it() {
+    let heap = heap();
+    let (global, made) = heap.enter(|m| {
+        let (key, value) = (node(m, 1, None), node(m, 2, None));
+        let global = Global::new(m, key);
+        let steps = heap.at_pause(m, |h| h.run_until(Phase::Mark));
+        assert!(steps.blocked && heap.is_marked(key) && !heap.is_marked(value), "{steps:?}");
+        (global, Ephemeron::new(m, key, value))
+    });
+    heap.run_until(Phase::Idle);
+    assert_eq!(heap.violations(), []);
+    heap.enter(|m| {
+        assert_eq!(made.value(m).expect("its key is alive").id, 2);
+        assert_eq!(global.get(m).id, 1);
+    });
+}
+
+/// A thread that attaches while the collector marks has a table that is not taken in this cycle.
+#[test]
+fn what_a_finalizer_is_given_is_shaded() {
+    for on in [false, true] {
+        let heap = heap();
+        heap.enter(|m| assert!(m.register_finalizer(node(m, 2, None))));
+        heap.cycle();
+        assert_eq!(heap.violations(), []);
+        heap.fault(Fault::NoHandleBarrier, on);
+        let steps = heap.run_until(Phase::Mark);
+        assert!(!steps.names.contains(&"queued"), "the script is out of step with the collector: {steps:?}");
+        let (taken, told) = channel();
+        let (go, gone) = channel();
+        std::thread::scope(|s| {
+            let heap = &heap;
+            s.spawn(move || {
+                KEEPS.set(true);
+                heap.finalize();
+                let kept = KEPT.take();
+                taken.send(kept.is_some()).unwrap();
+                gone.recv().unwrap();
+                if let Some(root) = kept.as_ref().filter(|_| !on) {
+                    heap.enter(|m| assert_eq!(root.get(m).id, 2));
+                }
+            });
+            assert!(told.recv().unwrap(), "the finalizer ran");
+            heap.run_until(Phase::Idle);
+            let found: Vec<_> = heap.violations().iter().map(|v| v.invariant).collect();
+            go.send(()).unwrap();
+            assert_eq!(found.contains(&"INV-MARK-COMPLETE"), on, "{found:?}");
+            assert!(on || found.is_empty(), "{found:?}");
+        });
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct Program {
     /// Longest way to a poll; `None`: it comes by none.
     pub(crate) arrives: Option<u64>,
     pub(crate) timer_late: u64,
+    /// Chance of coming by no poll while a stop lasts, in percent.
+    pub(crate) misses: u64,
 }
 
 const KEPT: usize = 10_000;
@@ -69,6 +71,7 @@ impl Program {
             lost: false,
             arrives: Some(0),
             timer_late: 0,
+            misses: 0,
         }
     }
 
@@ -107,6 +110,9 @@ impl World for Program {
     }
 
     fn arrives(&mut self) -> Option<u64> {
+        if self.misses > 0 && self.dice.percent(self.misses) {
+            return None;
+        }
         self.arrives.map(|most| self.dice.below(most + 1))
     }
 
