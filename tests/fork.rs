@@ -22,7 +22,7 @@ fn fork() -> Option<libc::pid_t> {
     match unsafe { libc::fork() } {
         0 => {
             // SAFETY: no handler is needed.
-            unsafe { libc::alarm(60) };
+            unsafe { libc::alarm(20) };
             None
         }
         child => {
@@ -228,39 +228,48 @@ fn use_after_fork(m: &mut Mutator<'_>, root: &Root<Payload<String>>, waiting: u6
     if root.get(m).0 != "kept" { 7 } else { 0 }
 }
 
+/// Forks inside; what the child may do there, and that it can leave.
+fn forks_inside(heap: &Heap, waiting: u64, first: impl FnOnce()) {
+    let (child, code) = heap.enter(|m| {
+        let root = Root::new(m, m.alloc(Payload(String::from("kept"))).unwrap());
+        first();
+        let child = fork();
+        let code = if child.is_none() { use_after_fork(m, &root, waiting) } else { 0 };
+        (child, code)
+    });
+    let Some(child) = child else {
+        end(if code == 0 && heap.try_enter(|_| ()) != Err(EnterError::Forked) { 8 } else { code });
+    };
+    assert_eq!(code_of(child), 0);
+    // The parent goes on as if nothing had happened.
+    heap.enter(|m| m.collect(Collect::Cycle)).unwrap();
+}
+
 #[test]
 fn a_child_forked_inside_goes_on_to_its_end() {
-    for stop in [false, true] {
-        let heap = long_stops();
-        let go = std::sync::Arc::new(AtomicBool::new(false));
-        // One whose finalizer runs and waits.
-        heap.enter(|m| {
-            let dead = m.alloc(Waits { go: std::sync::Arc::clone(&go) }).unwrap();
-            assert!(m.register_finalizer(dead));
-        });
-        while heap.drain_finalizers(Duration::ZERO).is_ok() {
-            let _ = heap.collect(Collect::Full);
-        }
-        let (child, code) = heap.enter(|m| {
-            let root = Root::new(m, m.alloc(Payload(String::from("kept"))).unwrap());
-            if stop {
-                heap.request_cycle();
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            let child = fork();
-            let code = if child.is_none() { use_after_fork(m, &root, 1) } else { 0 };
-            (child, code)
-        });
-        // The child has left the heap by now.
-        let Some(child) = child else {
-            end(if code == 0 && heap.try_enter(|_| ()) != Err(EnterError::Forked) { 8 } else { code });
-        };
-        assert_eq!(code_of(child), 0, "stop: {stop}");
-        // The parent goes on as if nothing had happened.
-        go.store(true, Relaxed);
-        heap.drain_finalizers(Duration::from_secs(100)).unwrap();
-        heap.enter(|m| m.collect(Collect::Cycle)).unwrap();
+    let heap = Heap::builder().heap_bytes(8 << 20).build().unwrap();
+    // One whose finalizer runs and waits.
+    let go = std::sync::Arc::new(AtomicBool::new(false));
+    heap.enter(|m| {
+        let dead = m.alloc(Waits { go: std::sync::Arc::clone(&go) }).unwrap();
+        assert!(m.register_finalizer(dead));
+    });
+    while heap.drain_finalizers(Duration::ZERO).is_ok() {
+        let _ = heap.collect(Collect::Full);
     }
+    forks_inside(&heap, 1, || ());
+    go.store(true, Relaxed);
+    heap.drain_finalizers(Duration::from_secs(100)).unwrap();
+}
+
+#[test]
+fn a_child_forked_inside_during_a_stop_goes_on_to_its_end() {
+    let heap = long_stops();
+    // The first stop begins with the request, and waits for this thread.
+    forks_inside(&heap, 0, || {
+        heap.request_cycle();
+        std::thread::sleep(Duration::from_millis(15));
+    });
 }
 
 /// Other threads are inside meanwhile, cycles run, and quanta are under way at some of the forks.
