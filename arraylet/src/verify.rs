@@ -106,6 +106,7 @@ impl Space {
             if listed[id] && !swept {
                 return broken("INV-HEAP-SWEPT", format!("region {id} is listed but not swept"));
             }
+            // Relaxed, here and below: stopped.
             let cells = meta.cells.load(Relaxed) as usize;
             for w in 0..meta.words() {
                 let word = |m: &crate::region::Bitmap| m[w].load(Relaxed);
