@@ -5,7 +5,7 @@ use crate::figures::{CycleRow, RunFigures, Writer};
 use metronome_scheduler::contract::{Contract, ContractError, heap_for_utilization, utilization_for_heap};
 
 /// The target where the log does not tell: the default of IBM's and OpenJ9's collectors, and ours.
-pub(crate) const DEFAULT_TARGET_PPM: u32 = 700_000;
+pub const DEFAULT_TARGET_PPM: u32 = 700_000;
 /// Whole cycles that a measurement needs.
 const CYCLES: usize = 3;
 /// Allowance for fragmentation where the log does not tell: this project's default.

@@ -36,7 +36,7 @@ pub(crate) enum Command {
     Calibrate(Box<CalibrateArgs>),
     /// Examine this host: can the contract be kept here?
     Check(CheckArgs),
-    /// Read verbose GC logs, of this collector and of IBM's and OpenJ9's Metronome: figures, findings, JSON, CSV
+    /// Read verbose GC logs, of this collector and of IBM's and OpenJ9's Metronome: figures, findings, JSON, CSV, a page
     Report(ReportArgs),
     /// Say what to change, by what verbose GC logs show: each finding with its evidence
     Advise(AdviseArgs),

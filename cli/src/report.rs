@@ -1,6 +1,7 @@
-//! `metronome report`: the figures of verbose GC logs, as text, JSON and CSV.
+//! `metronome report`: the figures of verbose GC logs, as text, JSON, CSV and a page.
 
 mod csv;
+mod html;
 pub(crate) mod json;
 mod text;
 
@@ -42,6 +43,11 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
 
+    /// Also write a page to this file that holds everything: verdict, findings, pictures, events ("-": to standard output;
+    /// the text then goes to standard error)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
     /// Join the older parts that logrotate keeps: LOG.2.gz, LOG.1, LOG
     #[arg(long)]
     pub(crate) rotated: bool,
@@ -71,10 +77,14 @@ fn is_stdout(path: &Path) -> bool {
 }
 
 fn perform(args: &ReportArgs) -> Result<u8, String> {
-    let outputs = [("--json", args.json.as_deref()), ("--csv", args.csv.as_deref())];
+    let outputs =
+        [("--json", args.json.as_deref()), ("--csv", args.csv.as_deref()), ("--html", args.html.as_deref())];
     let outputs: Vec<_> = outputs.into_iter().filter_map(|(flag, path)| Some((flag, path?))).collect();
-    if outputs.iter().filter(|(_, path)| is_stdout(path)).count() > 1 {
-        return Err("--json and --csv cannot both go to standard output; name a file for one".into());
+    let to_stdout: Vec<&str> =
+        outputs.iter().filter(|(_, path)| is_stdout(path)).map(|(flag, _)| *flag).collect();
+    if to_stdout.len() > 1 {
+        let flags = to_stdout.join(" and ");
+        return Err(format!("{flags} cannot both go to standard output; name a file for all but one"));
     }
     if args.follow && args.logs.len() != 1 {
         return Err("--follow follows one log; name one".into());
@@ -83,10 +93,8 @@ fn perform(args: &ReportArgs) -> Result<u8, String> {
         return Err("--follow needs a file: standard input is read to its end anyway".into());
     }
     not_over_logs(&args.logs, &outputs)?;
-    let json = match args.json.as_deref().filter(|path| !is_stdout(path)) {
-        Some(path) => Some((path, files::Results::prepare(path).map_err(|e| refuse("--json", path, &e))?)),
-        None => None,
-    };
+    let json = prepare("--json", args.json.as_deref())?;
+    let html = prepare("--html", args.html.as_deref())?;
     let out: Option<Box<dyn Write>> = match args.csv.as_deref() {
         Some(path) if is_stdout(path) => Some(Box::new(io::stdout())),
         Some(path) => Some(Box::new(File::create(path).map_err(|e| refuse("--csv", path, &e))?)),
@@ -102,11 +110,18 @@ fn perform(args: &ReportArgs) -> Result<u8, String> {
         let value = format!("{:#}\n", json::value(&read.logs, &advice));
         results.write(&value).map_err(|e| refuse("--json", path, &e))?;
     }
+    let page = args.html.as_ref().map(|_| html::page(&read.logs, &advice)).transpose()?;
+    if let (Some((path, results)), Some(page)) = (html, &page) {
+        results.write(page).map_err(|e| refuse("--html", path, &e))?;
+    }
     let text: String =
         read.logs.iter().zip(&advice).map(|(log, advice)| text::log(log, advice, args.verbose)).collect();
     let written = if args.json.as_deref().is_some_and(is_stdout) {
         say(text.trim_end());
         write_out(&format!("{:#}\n", json::value(&read.logs, &advice)))
+    } else if let Some(page) = page.filter(|_| args.html.as_deref().is_some_and(is_stdout)) {
+        say(text.trim_end());
+        write_out(&page)
     } else if args.csv.as_deref().is_some_and(is_stdout) {
         say(text.trim_end());
         Ok(())
@@ -115,6 +130,13 @@ fn perform(args: &ReportArgs) -> Result<u8, String> {
     };
     written.map_err(|e| format!("cannot write to standard output: {e}"))?;
     Ok(read.status())
+}
+
+/// Finds out early whether a file of results can be written; standard output always can.
+fn prepare<'a>(flag: &str, path: Option<&'a Path>) -> Result<Option<(&'a Path, files::Results)>, String> {
+    let path = path.filter(|path| !is_stdout(path));
+    path.map(|path| Ok((path, files::Results::prepare(path).map_err(|e| refuse(flag, path, &e))?)))
+        .transpose()
 }
 
 fn refuse(flag: &str, path: &Path, e: &io::Error) -> String {

@@ -292,6 +292,20 @@ fn first_screen(log: &str) -> String {
     text(&out.stdout).lines().take(40).map(|l| format!("{l}\n")).collect()
 }
 
+/// The first screen of its page: the verdict and the first findings. The rest comes after them.
+fn first_page(log: &str) -> String {
+    let out = output(&["report", log, "--html", "-"]);
+    let page = text(&out.stdout);
+    let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+    let doc = roxmltree::Document::parse_with_options(&page, options).unwrap();
+    let words = |n: roxmltree::Node<'_, '_>| -> String {
+        n.descendants().filter(|n| n.is_text()).filter_map(|n| n.text()).collect()
+    };
+    let verdict = doc.descendants().find(|n| n.attribute("id") == Some("verdict")).unwrap();
+    let findings = doc.descendants().filter(|n| n.has_tag_name("article"));
+    std::iter::once(verdict).chain(findings.take(3)).map(words).collect()
+}
+
 #[derive(Trace)]
 struct Node {
     next: Slot<Node>,
@@ -328,10 +342,14 @@ fn leaks_and_deep_handle_tables_show_on_the_first_screen() {
     grow(&log, 20_000, 0);
     let screen = first_screen(&log);
     assert!(screen.contains("R10 ") && screen.contains("leak"), "{screen}");
+    let page = first_page(&log);
+    assert!(page.contains("Look first at") && page.contains("a leak?"), "{page}");
     let log = dir.path("handles.xml");
     grow(&log, 0, 20_000);
     let screen = first_screen(&log);
     assert!(screen.contains("O3 ") && screen.contains("Root"), "{screen}");
+    let page = first_page(&log);
+    assert!(page.contains("deep handle tables") && page.contains("Global"), "{page}");
 }
 
 #[test]
@@ -361,6 +379,11 @@ fn a_trigger_that_is_too_late_shows_on_the_first_screen() {
         screen.contains("R1 ") && screen.contains("out of memory") && screen.contains("paced"),
         "{screen}"
     );
+    let page = first_page(&log);
+    assert!(
+        page.contains("Target missed: the program ran out of memory") && page.contains("paced"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -384,5 +407,10 @@ fn a_mutator_that_does_not_poll_shows_on_the_first_screen_by_its_name() {
     assert!(
         screen.contains("O1 ") && screen.contains("deaf-worker") && screen.contains("poll()"),
         "{screen}"
+    );
+    let page = first_page(&log);
+    assert!(
+        page.contains("Look first at") && page.contains("deaf-worker") && page.contains("poll()"),
+        "{page}"
     );
 }

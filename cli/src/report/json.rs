@@ -2,20 +2,48 @@
 
 use crate::logs::ReadLog;
 use metronome_analysis::advice::{Advice, Finding};
-use metronome_analysis::contract::ContractReport;
+use metronome_analysis::contract::{ContractReport, DEFAULT_TARGET_PPM};
 use metronome_analysis::{Distribution, Range, RunFigures, Stat};
 use serde_json::{Map, Value, json};
 
+/// How much of it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Detail {
+    /// Rows of each list; the others are counted as omitted.
+    pub(crate) rows: usize,
+    /// Runs of each log.
+    pub(crate) runs: usize,
+    /// The buckets over time.
+    pub(crate) series: bool,
+}
+
+impl Detail {
+    /// Everything.
+    pub(crate) const FULL: Self = Self { rows: usize::MAX, runs: usize::MAX, series: true };
+}
+
 /// All logs.
 pub(crate) fn value(logs: &[ReadLog], advice: &[Advice]) -> Value {
-    let logs: Vec<Value> = logs.iter().zip(advice).map(|(log, advice)| one(log, advice)).collect();
+    value_of(logs, advice, Detail::FULL)
+}
+
+/// All logs, as far as asked for.
+pub(crate) fn value_of(logs: &[ReadLog], advice: &[Advice], detail: Detail) -> Value {
+    let logs: Vec<Value> = logs.iter().zip(advice).map(|(log, advice)| one(log, advice, detail)).collect();
     json!({ "schema": "metronome-report/1", "logs": logs })
 }
 
-fn one(log: &ReadLog, advice: &Advice) -> Value {
+/// How many of so many rows are beyond those written.
+fn beyond(len: usize, omitted: u64, most: usize) -> u64 {
+    omitted + len.saturating_sub(most) as u64
+}
+
+fn one(log: &ReadLog, advice: &Advice, detail: Detail) -> Value {
     let a = &log.analysis;
-    let diagnostics = a.diagnostics.rows.iter();
-    let refused = a.refused.rows.iter();
+    let Detail { rows, runs, .. } = detail;
+    let diagnostics = a.diagnostics.rows.iter().take(rows);
+    let refused = a.refused.rows.iter().take(rows);
+    let contracts = advice.contracts.iter().filter(|(i, _)| *i < runs);
     json!({
         "file": log.file,
         "generation": a.writer.map(|w| w.name()),
@@ -27,10 +55,17 @@ fn one(log: &ReadLog, advice: &Advice) -> Value {
         "diagnostics": diagnostics
             .map(|d| json!({ "line": d.line, "column": d.column, "text": d.text }))
             .collect::<Vec<_>>(),
-        "diagnostics_omitted": a.diagnostics.omitted,
-        "runs": a.runs.rows.iter().map(run).collect::<Vec<_>>(),
-        "runs_omitted": a.runs.omitted,
-        "findings": advice.findings.iter().map(finding).collect::<Vec<_>>(),
+        "diagnostics_omitted": beyond(a.diagnostics.rows.len(), a.diagnostics.omitted, rows),
+        "runs": a.runs.rows.iter().take(runs).map(|r| run(r, detail)).collect::<Vec<_>>(),
+        "runs_omitted": beyond(a.runs.rows.len(), a.runs.omitted, runs),
+        "findings": advice.findings.iter().take(rows).map(finding).collect::<Vec<_>>(),
+        "findings_omitted": beyond(advice.findings.len(), 0, rows),
+        "contracts": contracts
+            .map(|(i, c)| match c {
+                Ok(c) => json!({ "run": i, "contract": contract(c) }),
+                Err(why) => json!({ "run": i, "contract": null, "not_enough_data": why }),
+            })
+            .collect::<Vec<_>>(),
     })
 }
 
@@ -70,9 +105,10 @@ fn range(r: Option<Range>) -> Value {
     r.map_or(Value::Null, |r| json!({ "min": r.min, "max": r.max }))
 }
 
-fn run(r: &RunFigures) -> Value {
+fn run(r: &RunFigures, detail: Detail) -> Value {
+    let rows = detail.rows;
     let quantum_ms = stat_ms(&r.quantum.stat);
-    let heartbeats = r.heartbeats.rows.iter().map(|h| {
+    let heartbeats = r.heartbeats.rows.iter().take(rows).map(|h| {
         json!({
             "quanta": h.quanta,
             "phase": h.phase.map(|p| p.name()),
@@ -83,7 +119,7 @@ fn run(r: &RunFigures) -> Value {
             "max_ms": h.max_ns.map(ms),
         })
     });
-    let synchronous = r.synchronous.rows.iter().map(|s| {
+    let synchronous = r.synchronous.rows.iter().take(rows).map(|s| {
         json!({
             "reason": s.reason,
             "ms": s.ns.map(ms),
@@ -119,12 +155,12 @@ fn run(r: &RunFigures) -> Value {
         "cycles_incomplete": r.cycles_incomplete,
         "cycle_ms": distribution(&r.cycle_length),
         "cycle_gap_ms": distribution(&r.cycle_gap),
-        "triggers_ms": r.triggers_ns.rows.iter().map(|ns| ms(*ns)).collect::<Vec<_>>(),
+        "triggers_ms": r.triggers_ns.rows.iter().take(rows).map(|ns| ms(*ns)).collect::<Vec<_>>(),
         "trigger_open": r.trigger_open,
         "synchronous": synchronous.collect::<Vec<_>>(),
-        "synchronous_omitted": r.synchronous.omitted,
+        "synchronous_omitted": beyond(r.synchronous.rows.len(), r.synchronous.omitted, rows),
         "heartbeats": heartbeats.collect::<Vec<_>>(),
-        "heartbeats_omitted": r.heartbeats.omitted,
+        "heartbeats_omitted": beyond(r.heartbeats.rows.len(), r.heartbeats.omitted, rows),
         "free_bytes": range(r.free),
         "free_low_line": r.free_low.map(|l| l.line),
         "immortal_free_bytes": range(r.immortal_free),
@@ -132,13 +168,85 @@ fn run(r: &RunFigures) -> Value {
         "priority": range(r.priority),
     });
     if let Value::Object(v) = &mut v {
-        v.extend(rest(r));
+        v.extend(rest(r, detail.series));
+        if let Value::Object(more) = totals(r) {
+            v.extend(more);
+        }
     }
     v
 }
 
+/// What was configured, and sums that the lists do not show.
+fn totals(r: &RunFigures) -> Value {
+    let config = r.config.as_deref();
+    let (s, w, own) = (&r.share, &r.work, &r.own);
+    let by_reason = r.synchronous_by_reason.iter().map(|(why, stat)| {
+        json!({
+            "reason": why,
+            "count": stat.count,
+            "max_ms": ms(stat.max),
+            "sum_ms": stat.sum as f64 / 1e6,
+        })
+    });
+    json!({
+        "config": {
+            "target_percent": config.and_then(|c| c.target_ppm).map(percent),
+            "window_ms": config.and_then(|c| c.window_ns).map(ms),
+            "quantum_ms": config.and_then(|c| c.beat_ns).map(ms),
+            "trigger_bytes": config.and_then(|c| c.trigger_bytes),
+        },
+        "share": {
+            "heartbeats": s.heartbeats,
+            "long_heartbeats": s.long_heartbeats,
+            "peak_percent": (s.long_heartbeats > 0).then(|| s.peak_ppm.value as f64 / 1e4),
+            "above_target": s.above_target,
+            "starved": s.starved,
+        },
+        "judged": judged(r),
+        "mean_utilization_percent": r.share.ppm().map(|p| percent(1_000_000 - p.min(1_000_000))),
+        "heartbeat_count": r.heartbeats.total(),
+        "quantum_peak_line": r.quantum_peak.line,
+        "stop_peak_line": r.stop_peak.line,
+        "trigger_count": r.triggers_ns.total(),
+        "synchronous_count": r.synchronous.total(),
+        "synchronous_by_reason": by_reason.collect::<Vec<_>>(),
+        "finalizers_run": w.finalizers_run,
+        "finalizer_backlog": w.finalizer_backlog.value,
+        "free_low_bytes": r.free_low.map(|l| l.value),
+        "live_bytes": range_of(&own.live),
+        "allocated_bytes": (own.allocated.count > 0).then_some(own.allocated.sum as f64),
+        "departure_low_percent": own.departure_low.map(|l| l.value as f64 / 1e4),
+        "enough_heap_bytes": (own.enough_heap.value > 0).then_some(own.enough_heap.value),
+        "output_lost": r.trouble.output_lost,
+        "tracker_overflows": r.trouble.tracker_overflows,
+    })
+}
+
+/// The least utilization against the target: over the target's own window where the run measured it, else of the heartbeat
+/// that left least.
+fn judged(r: &RunFigures) -> Value {
+    let config = r.config.as_deref();
+    let told = config.and_then(|c| c.target_ppm);
+    let target = told.unwrap_or(DEFAULT_TARGET_PPM);
+    let window = config.and_then(|c| c.window_ns);
+    let measured = r.own.mmu.iter().find(|m| Some(m.window_ns) == window);
+    let heartbeat = (r.share.long_heartbeats > 0).then(|| 1_000_000 - r.share.peak_ppm.value.min(1_000_000));
+    let least = measured.map(|m| u64::from(m.charged_ppm)).or(heartbeat);
+    json!({
+        "target_percent": percent(target),
+        "target_assumed": told.is_none(),
+        "least_percent": least.map(|l| l as f64 / 1e4),
+        "window_ms": measured.map(|m| ms(m.window_ns)),
+        "margin_points": least.map(|l| (l as f64 - f64::from(target)) / 1e4),
+    })
+}
+
+fn range_of(s: &Stat) -> Value {
+    if s.is_empty() { Value::Null } else { json!({ "min": s.min, "max": s.max }) }
+}
+
 /// References, trouble, and what only our own logs tell.
-fn rest(r: &RunFigures) -> Map<String, Value> {
+fn rest(r: &RunFigures, series: bool) -> Map<String, Value> {
     let w = &r.work;
     let mut all = Map::new();
     all.insert(
@@ -168,6 +276,13 @@ fn rest(r: &RunFigures) -> Map<String, Value> {
         })
     });
     all.insert("mmu".into(), mmu.collect());
+    if series {
+        all.insert("series".into(), buckets(r));
+    }
+    all
+}
+
+fn buckets(r: &RunFigures) -> Value {
     let series = r.series.buckets.iter().enumerate().filter(|(_, b)| **b != Default::default());
     let series = series.map(|(i, b)| {
         json!({
@@ -184,11 +299,7 @@ fn rest(r: &RunFigures) -> Map<String, Value> {
             "allocated_bytes": b.allocated_bytes,
         })
     });
-    all.insert(
-        "series".into(),
-        json!({ "bucket_ms": ms(r.series.bucket_ns), "buckets": series.collect::<Vec<_>>() }),
-    );
-    all
+    json!({ "bucket_ms": ms(r.series.bucket_ns), "buckets": series.collect::<Vec<_>>() })
 }
 
 /// One finding, as `report` and `advise` write it.

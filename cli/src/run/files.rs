@@ -5,9 +5,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Links followed at most, as the kernel does.
 const LINKS_MAX: usize = 40;
+/// How long one waits until a full pipe is tried again.
+const PIPE_WAIT: Duration = Duration::from_millis(5);
 
 /// What makes two names one file.
 #[derive(Debug, PartialEq, Eq)]
@@ -124,7 +127,7 @@ impl Results {
                 if file.metadata()?.is_file() {
                     file.set_len(0)?;
                 }
-                file.write_all(text.as_bytes())
+                write_all(&mut file, text.as_bytes())
             }
             Results::Renamed { target, temporary } => {
                 let written = replace(&target, &temporary, text);
@@ -136,6 +139,20 @@ impl Results {
             }
         }
     }
+}
+
+/// Writes to the end, waiting for the reader of a pipe, which is opened so that nobody hangs who only looks at it.
+fn write_all(file: &mut File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => bytes = &bytes[n..],
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(PIPE_WAIT),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }
 
 fn replace(target: &Path, temporary: &Path, text: &str) -> io::Result<()> {
