@@ -368,9 +368,11 @@ impl Collector {
         (self.queue.scanned, self.queue.spilled) = (0, 0);
         // Relaxed: no helper is in.
         s.crew.scanned.store(0, Relaxed);
-        // Relaxed: published by the gate's release. Release for those who look without the gate (requests).
+        // Release: pairs with the Acquire of those who look without the gate (requests, waits for memory); mutators see it
+        // by the gate's release.
         s.cycle.fetch_add(1, Release);
         s.phase.switch(Phase::Snapshot);
+        // Relaxed: published by the gate's release, as the phase is.
         s.colour_epoch.fetch_add(1, Relaxed);
         // Mutators that attach later start with an empty table and hold nothing.
         self.work = Work::Marking(Marking {

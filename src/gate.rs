@@ -202,7 +202,7 @@ impl Gate {
         spin: Spin,
         mut nudge: Option<(u64, &mut dyn FnMut())>,
     ) -> Result<(), Cancelled> {
-        // Release and the next line's Acquire-Release: mutators that see the odd poll find the bit, or soon will.
+        // Release: pairs with the load of `poll` in `wait_open`. Mutators that see the odd poll find the bit, or soon will.
         self.poll.fetch_add(REQUESTED, Release);
         // AcqRel: pairs with the Release in `leave_running` and the Acquire in `enter_running`.
         let mut w = self.word.fetch_or(STOP, AcqRel);

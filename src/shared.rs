@@ -442,7 +442,7 @@ impl Shared {
         // A cycle that is under way does not count: it may keep what died after its snapshot.
         let target = started.max(done) + 1;
         prepare(target);
-        // AcqRel: the collector reads it before it goes idle.
+        // AcqRel: pairs with the Acquire in `should_start`, by which the collector reads it before it goes idle.
         self.requested.fetch_max(target, AcqRel);
         self.wake_collector();
         target

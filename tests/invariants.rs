@@ -1,5 +1,5 @@
 //! Invariants have names: each is defined once in a design document and cited by the code that relies on it or checks
-//! it. And every memory ordering has a comment that names it.
+//! it. And every memory ordering has a comment that names it and its partner.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ const CRATES: &[&str] =
     &["alarm", "arraylet", "barrier", "cli", "derive", "live", "scheduler", "tuningfork", "verbosegc"];
 
 /// Folders in which every ordering is explained.
-const WITH_ATOMICS: &[&str] = &["src", "barrier/src", "arraylet/src", "alarm/src"];
+const WITH_ATOMICS: &[&str] = &["src", "barrier/src", "arraylet/src", "alarm/src", "cli/src", "live/src"];
 
 /// How far above its ordering a comment may begin.
 const COMMENT_REACH: usize = 12;
@@ -165,13 +165,35 @@ fn split(line: &str) -> (&str, &str) {
     line.split_once("//").unwrap_or((line, ""))
 }
 
-fn names_ordering(text: &str) -> Option<&str> {
-    words(text).find(|w| ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"].contains(w))
+const ORDERINGS: &[&str] = &["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
+
+/// The orderings that a line names, each once.
+fn orderings(text: &str) -> Vec<&str> {
+    let mut out: Vec<_> = words(text).filter(|w| ORDERINGS.contains(w)).collect();
+    out.sort_unstable();
+    out.dedup();
+    out
 }
 
-/// Lines that use an ordering and have no comment that names it: on the line, or within [`COMMENT_REACH`] lines above
-/// in the same function. Of two orderings in a line (an exchange) the first counts. A file's trailing test module is
-/// not looked at.
+/// Whether a comment says with what an ordering pairs, or where that is said.
+fn names_partner(comment: &str) -> bool {
+    let said = |phrases: &[&str]| phrases.iter().any(|p| comment.contains(p));
+    said(&["pairs with", "pair with", "paired with", "with the ", "as above", "as in ", "as its ", "see `"])
+}
+
+/// The comment that line `i` belongs to: it and the comment lines around it, as one text.
+fn whole_comment(lines: &[&str], i: usize) -> String {
+    let is_comment = |l: &&str| l.trim_start().starts_with("//");
+    let above = lines[..i].iter().rev().take_while(|l| is_comment(l)).count();
+    let below = lines[i + 1..].iter().take_while(|l| is_comment(l)).count();
+    let (above, below) = if is_comment(&lines[i]) { (above, below) } else { (0, 0) };
+    let texts = lines[i - above..=i + below].iter().map(|l| split(l).1.trim());
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+/// Orderings that no comment names: on the line, or within [`COMMENT_REACH`] lines above in the same function. Each of those
+/// in a line (an exchange has two) needs one, and the comment on any but `Relaxed` a partner. A file's trailing test module
+/// is not looked at.
 fn unexplained(text: &str) -> Vec<(usize, &str)> {
     let lines: Vec<&str> = text.lines().collect();
     let tests = |i: usize| {
@@ -183,23 +205,23 @@ fn unexplained(text: &str) -> Vec<(usize, &str)> {
     let mut out = Vec::new();
     let mut import = false;
     for (i, line) in lines[..end].iter().enumerate() {
-        let (code, comment) = split(line);
+        let (code, _) = split(line);
         import |= matches!(words(code).find(|w| !["pub", "crate"].contains(w)), Some("use"));
         if import {
             import = !code.contains(';');
             continue;
         }
-        let Some(ordering) = names_ordering(code) else { continue };
-        let says = |comment: &str| words(comment).any(|w| w == ordering);
-        let mut explained = says(comment);
-        for above in lines[i.saturating_sub(COMMENT_REACH)..i].iter().rev() {
-            let (code, comment) = split(above);
-            explained |= says(comment);
-            if explained || words(code).any(|w| w == "fn") {
-                break;
-            }
-        }
-        if !explained {
+        // The lines whose comments count: up to the one that begins the function.
+        let first = i.saturating_sub(COMMENT_REACH);
+        let begins = |l: &&str| words(split(l).0).any(|w| w == "fn");
+        let first = lines[first..i].iter().rposition(|l| begins(l)).map_or(first, |at| first + at);
+        let explains = |ordering: &str| {
+            (first..=i).any(|at| {
+                words(split(lines[at]).1).any(|w| w == ordering)
+                    && (ordering == "Relaxed" || names_partner(&whole_comment(&lines, at)))
+            })
+        };
+        if !orderings(code).into_iter().all(explains) {
             out.push((i + 1, line.trim()));
         }
     }
@@ -220,7 +242,7 @@ fn every_ordering_is_explained() {
         all.retain(|p| !tests(p.strip_prefix(&root).unwrap_or(p)));
         for p in all {
             let text = read(&p);
-            sites += text.lines().filter(|l| names_ordering(split(l).0).is_some()).count();
+            sites += text.lines().filter(|l| !orderings(split(l).0).is_empty()).count();
             for (n, line) in unexplained(&text) {
                 found.push(format!("{}:{n}: {line}", p.strip_prefix(&root).unwrap_or(&p).display()));
             }
@@ -230,7 +252,7 @@ fn every_ordering_is_explained() {
     assert!(sites > 100, "the source was not found: {sites} orderings");
     assert!(
         found.is_empty(),
-        "{} orderings without a comment that names them:\n{}",
+        "{} lines with an ordering that no comment names, or names without a partner:\n{}",
         found.len(),
         found.join("\n")
     );
@@ -251,6 +273,17 @@ fn a() {
 }
 fn b() {
     x.load(Relaxed);
+    // Acquire: it is safer.
+    y.load(Acquire);
+}
+fn c() {
+    // Release: published; it pairs
+    // with the Acquire in a.
+    y.store(1, Release);
+    // AcqRel: pairs with itself.
+    z.compare_exchange(0, 1, AcqRel, Relaxed);
+    // Relaxed, on failure: nothing is read.
+    z.compare_exchange(0, 1, AcqRel, Relaxed);
 }
 #[cfg(test)]
 mod tests {
@@ -259,7 +292,8 @@ mod tests {
     }
 }
 ";
-    assert_eq!(unexplained(source), [(9, "z.swap(1, AcqRel);"), (12, "x.load(Relaxed);")]);
+    let found: Vec<_> = unexplained(source).into_iter().map(|(n, _)| n).collect();
+    assert_eq!(found, [9, 12, 14, 21]);
     let far = format!("fn a() {{\n// Relaxed: far.\n{}x.load(Relaxed);\n}}", "\n".repeat(COMMENT_REACH));
     assert_eq!(unexplained(&far).len(), 1);
     assert_eq!(unexplained(&far.replacen("\n\n", "\n", 1)).len(), 0);

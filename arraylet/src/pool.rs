@@ -118,6 +118,7 @@ impl Pool {
             (n <= c.limit.saturating_sub(c.in_use)).then(|| word + u64::from(n))
         };
         // Acquire: pairs with the Release in `unclaim` and `raise`: what was pushed or backed before is seen.
+        // Relaxed, of the first look: the exchange decides.
         self.count.fetch_update(Acquire, Relaxed, more).is_ok()
     }
 

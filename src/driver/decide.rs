@@ -57,7 +57,7 @@ impl Driver {
     /// Why a cycle has to start now, if it has to.
     pub(super) fn should_start(&mut self, now: u64, commanded: bool) -> Option<CycleReason> {
         let s = &self.shared;
-        // Acquire: pairs with the AcqRel in `request_cycle`.
+        // Acquire: pairs with the AcqRel in `request_cycle`. Relaxed: counted by this thread.
         let requested = s.requested.load(Acquire) > s.cycles_done.load(Relaxed);
         let used = s.space.used_bytes();
         let full = self.pacer.should_start(used);

@@ -36,7 +36,8 @@ impl Shared {
         if due {
             // Acquire, both: pair with the Release at a cycle's start and end.
             let begun = self.cycle.load(Acquire).max(self.cycles_done.load(Acquire));
-            // AcqRel, Acquire: the collector reads it before it goes idle, as with `request_cycle`.
+            // AcqRel: pairs with the Acquire in `should_start`, as in `request_cycle`; so does Acquire, of an update that is
+            // tried again.
             let _ = self.requested.fetch_update(AcqRel, Acquire, |asked| Some(asked.max(begun) + 1));
             self.wake_collector();
         }

@@ -83,21 +83,25 @@ impl Env {
 
     /// Whether the workload has ended, and with it the reason to measure.
     pub(crate) fn over(&self) -> bool {
+        // Relaxed: a flag, as in `stopping`.
         self.quit.load(Relaxed)
     }
 
     /// Asks the threads beside the workload to end.
     pub(crate) fn quit(&self) {
+        // Relaxed: a flag, as in `stopping`.
         self.quit.store(true, Relaxed);
     }
 
     /// Whether the user wants the run to end now.
     pub(crate) fn interrupted(&self) -> bool {
+        // Relaxed: a flag, as in `stopping`.
         self.interrupted.load(Relaxed)
     }
 
     /// Asks the workload to finish up: to check its results and end.
     pub(crate) fn stop(&self) {
+        // Relaxed: a flag, as in `stopping`.
         self.stop.store(true, Relaxed);
     }
 

@@ -177,6 +177,7 @@ impl Workload for Churn {
                 replaced += 1;
                 bytes += block_bytes(serial);
             }
+            // Relaxed: a counter for reports.
             env.counters.rounds.fetch_add(BATCH, Relaxed);
         }
         let elapsed = start.elapsed();

@@ -155,6 +155,7 @@ impl Workload for GcBench {
         loop {
             self.pass(env, m, &mut tally)?;
             tally.count("passes", 1);
+            // Relaxed: a counter for reports.
             env.counters.rounds.fetch_add(1, Relaxed);
             if env.stopping() {
                 return Ok(tally);

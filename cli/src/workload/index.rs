@@ -140,6 +140,7 @@ impl Index {
             }
             board.get(m).store(m, shard, segment.get(m));
             rounds += 1;
+            // Relaxed: a counter for reports.
             env.counters.rounds.fetch_add(1, Relaxed);
             if self.corpus.documents.is_empty() {
                 env.stop();
@@ -209,6 +210,7 @@ impl<'a> Queries<'a> {
             tally.differs(|| format!("{query}: {found:?} instead of {expected:?}"));
         }
         tally.count("queries", 1);
+        // Relaxed: a counter for reports.
         env.counters.queries.fetch_add(1, Relaxed);
         Ok(())
     }

@@ -76,6 +76,7 @@ impl Workload for Trees {
                     let tree = if i % 2 == 0 { bottom_up(env, m, depth)? } else { top_down(env, m, depth)? };
                     found[depth as usize] += measure(m, &tree, depth);
                     built[depth as usize] += 1;
+                    // Relaxed: a counter for reports.
                     env.counters.rounds.fetch_add(1, Relaxed);
                     if env.stopping() {
                         break 'run;

@@ -109,6 +109,7 @@ pub(super) fn find<'m>(m: &'m Mutator<'_>, segment: Gc<'m, Segment>, text: &[u8]
 /// The postings of a term, the newest document first.
 pub(super) fn postings<'m>(m: &'m Mutator<'_>, term: Gc<'m, Term>) -> impl Iterator<Item = (u32, u32)> + 'm {
     let mut chunk = term.newest.load(m);
+    // Relaxed, here and below: who looks up has the segment by way of a slot that was stored when it was complete.
     let mut left = chunk.map_or(0, |c| c.used.load(Relaxed));
     std::iter::from_fn(move || {
         while left == 0 {
@@ -177,6 +178,7 @@ fn add(
     if let Some(chunk) = term.newest.load(m)
         && let Some(entries) = chunk.entries.load(m)
     {
+        // Relaxed, here and below: the builder alone sees the segment; the slot that publishes it orders all of this.
         let used = chunk.used.load(Relaxed) as usize;
         if let Some(last) = used.checked_sub(1).and_then(|i| entries.get(i))
             && parts(last.load(Relaxed)).0 == number
@@ -194,6 +196,7 @@ fn add(
                 term.newest.store(m, larger);
             }
         }
+        // Relaxed: as above.
         term.documents.fetch_add(1, Relaxed);
     }
     Ok(())
@@ -217,6 +220,7 @@ fn insert(
     word: Gc<'_, GcArray<u8>>,
 ) -> Result<(), AllocError> {
     let Some(mut table) = segment.table.load(m) else { return Ok(()) };
+    // Relaxed: the builder alone sees the segment.
     if segment.terms.load(Relaxed) >= table.len() as u64 {
         table = grow(m, table)?;
         segment.table.store(m, table);
@@ -232,6 +236,7 @@ fn insert(
         documents: AtomicU32::new(1),
     })?;
     table.store(m, place, term);
+    // Relaxed: as above.
     segment.terms.fetch_add(1, Relaxed);
     Ok(())
 }
