@@ -20,7 +20,10 @@ fn the_guide_lists_the_parts() {
     let list = String::from_utf8(out.stdout).unwrap();
     assert!(list.starts_with("part ") && list.lines().count() > 10, "{list}");
     let guide = include_str!("../guide/verification/README.md");
-    assert!(guide.contains(&format!("```text\n{list}```")), "scripts/prove list prints another table:\n{list}");
+    assert!(
+        guide.contains(&format!("```text\n{list}```")),
+        "scripts/prove list prints another table:\n{list}"
+    );
 }
 
 #[test]
