@@ -93,7 +93,7 @@ impl Space {
             }
             in_use += 1;
             used += u64::from(meta.allocated_cells()) * meta.class().size_dynamic() as u64;
-            // Relaxed, here and below: stopped.
+            // Relaxed: stopped.
             let swept = meta.swept.load(Relaxed) == self.current_sweep();
             // The beginning of the sweep has emptied the lists.
             let unlisted = !swept && unswept.contains(&(id as u32));
@@ -106,6 +106,7 @@ impl Space {
             if listed[id] && !swept {
                 return broken("INV-HEAP-SWEPT", format!("region {id} is listed but not swept"));
             }
+            // Relaxed, here and below: stopped.
             let cells = meta.cells.load(Relaxed) as usize;
             for w in 0..meta.words() {
                 let word = |m: &crate::region::Bitmap| m[w].load(Relaxed);
