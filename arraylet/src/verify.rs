@@ -96,8 +96,8 @@ impl Space {
             // Relaxed: stopped.
             let swept = meta.swept.load(Relaxed) == self.current_sweep();
             // The beginning of the sweep has emptied the lists.
-            let unlisted = !swept && unswept.contains(&(id as u32));
-            if (state == RegionState::Listed) != listed[id] && !(unlisted && !listed[id]) {
+            let to_come = !swept && !listed[id] && unswept.contains(&(id as u32));
+            if (state == RegionState::Listed) != listed[id] && !to_come {
                 return broken(
                     "INV-HEAP-LISTED",
                     format!("region {id} is {state:?}; in a list: {}", listed[id]),
