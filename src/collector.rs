@@ -628,7 +628,7 @@ impl Collector {
                 }
             }
             2 => counts.deaths_noted += range.filter(|&i| s.deaths.examine(i, s)).count() as u64,
-            _ => counts.finalizers_enqueued += range.filter(|&i| s.finalizers.hand_out(i)).count() as u64,
+            _ => counts.finalizers_enqueued += range.filter(|&i| s.finalizers.hand_out(i, s)).count() as u64,
         }
         (StepName::Bury, Progress::More)
     }

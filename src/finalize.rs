@@ -163,9 +163,7 @@ impl Finalizers {
         // SAFETY: a registered object is allocated: it is kept or unregistered before any sweep.
         let notes = unsafe { header::notes(cell) };
         if notes & RENEWED != 0 && !fault!(s, NoRenewal) {
-            // A mutator holds the object, or did a cycle ago, so it is kept for this one.
-            // SAFETY: as above; no mutator runs.
-            unsafe { header::note(cell, |n| Some(n & !RENEWED)) };
+            // A mutator holds the object, so it is kept for this cycle. `hand_out` takes the note back.
             // Relaxed: see `root`.
             r.state.store(HELD, Relaxed);
             return;
@@ -187,13 +185,24 @@ impl Finalizers {
     }
 
     /// All that due objects reach has been marked: they may be given out. The collector, stopped. Whether it was due.
-    pub(crate) fn hand_out(&self, i: u32) -> bool {
-        let r = self.table.extra(i);
+    pub(crate) fn hand_out(&self, i: u32, s: &Shared) -> bool {
+        let (cell, r) = (self.table.get(i), self.table.extra(i));
+        // Renewal is of Weak and for one cycle. Entries that were held, or made since marking ended, may have it noted still;
+        // of the others, those that it was noted of are due (the finalizer takes all notes back) or gone.
+        let settled = |cell: *mut u8| {
+            // SAFETY: a registered object is allocated: it is kept or unregistered before any sweep; no mutator runs.
+            unsafe { header::note(cell, |n| Some(n & !RENEWED)) };
+        };
         // Relaxed, in all of this: see `root`.
         match r.state.load(Relaxed) {
-            DUE if !self.table.get(i).is_null() => r.state.store(QUEUED, Relaxed),
+            DUE if !cell.is_null() => r.state.store(QUEUED, Relaxed),
             HELD => {
+                settled(cell);
                 r.state.store(LIVE, Relaxed);
+                return false;
+            }
+            LIVE if !cell.is_null() && r.made.is_late(s) => {
+                settled(cell);
                 return false;
             }
             _ => return false,

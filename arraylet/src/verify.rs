@@ -93,11 +93,11 @@ impl Space {
             }
             in_use += 1;
             used += u64::from(meta.allocated_cells()) * meta.class().size_dynamic() as u64;
-            // Relaxed, here and below: stopped.
+            // Relaxed: stopped.
             let swept = meta.swept.load(Relaxed) == self.current_sweep();
             // The beginning of the sweep has emptied the lists.
-            let unlisted = !swept && unswept.contains(&(id as u32));
-            if (state == RegionState::Listed) != listed[id] && !(unlisted && !listed[id]) {
+            let to_come = !swept && !listed[id] && unswept.contains(&(id as u32));
+            if (state == RegionState::Listed) != listed[id] && !to_come {
                 return broken(
                     "INV-HEAP-LISTED",
                     format!("region {id} is {state:?}; in a list: {}", listed[id]),

@@ -55,6 +55,25 @@ fn a_cell_is_used_again_by_a_leaf() {
     assert_eq!(run(&program, None).err(), None);
 }
 
+/// What was noted of a mutator that has the object in its hands in one cycle said so in the next one, too: the finalizer
+/// ran a cycle too late.
+#[test]
+fn a_renewal_counts_for_one_cycle() {
+    let renew = |register: Op| [(0, register), (0, Op::Suppress { x: 0 }), (0, Op::Register { x: 0 })];
+    // Of an entry that was made in the same phase.
+    let mut program = late(Op::Register { x: 0 });
+    program.steps.truncate(4);
+    program.steps.extend(renew(Op::Register { x: 0 }));
+    assert_eq!(run(&program, None).err(), None);
+    // Of one that is held already, before it is marked.
+    let mut program = late(Op::Register { x: 0 });
+    program.steps.truncate(4);
+    program.steps.splice(2..2, [(0, Op::Register { x: 0 }), (0, Op::Suppress { x: 0 })]);
+    program.steps.push((0, Op::Register { x: 0 }));
+    program.steps.extend(renew(Op::Pause(Quantum::To(4, 0))));
+    assert_eq!(run(&program, None).err(), None);
+}
+
 #[test]
 fn a_registration_renewed_after_marking() {
     let mut program = late(Op::Register { x: 0 });

@@ -148,6 +148,8 @@ impl<P: Tag> Stage<P> {
         let mut w = self.world();
         w.at += 1;
         if w.at == self.program.steps.len() {
+            // Before the lock is given up: who comes to wait now must not look for the step after the last.
+            w.over = true;
             drop(w);
             self.end();
         } else {
