@@ -68,7 +68,8 @@ impl<Q> Seat<Q> {
 
     /// Changes the word as `to` says; returns the state before, and wakes a sleeper if it was changed.
     fn change(&self, to: impl Fn(u32) -> Option<u32>) -> u32 {
-        // Acquire, and AcqRel below: the queue passes on by these exchanges, in both directions.
+        // Acquire, and AcqRel below: each pairs with the AcqRel of the other side's exchange; the queue passes on by them, in
+        // both directions.
         let mut w = self.word.load(Acquire);
         loop {
             let Some(next) = to(w) else { return w & STATE };
@@ -220,7 +221,8 @@ impl<Q> Seat<Q> {
                 }
                 _ => {}
             }
-            // AcqRel, Relaxed: announces the sleep; a failed one has only seen that the word has moved.
+            // AcqRel: announces the sleep, pairs with the exchange in `change`. Relaxed: a failed one has only seen that the
+            // word has moved.
             if w & ASLEEP != 0 || self.word.compare_exchange(w, w | ASLEEP, AcqRel, Relaxed).is_ok() {
                 futex_wait(&self.word, w | ASLEEP, None);
             }
