@@ -211,11 +211,8 @@ fn use_after_fork(m: &mut Mutator<'_>, root: &Root<Payload<String>>, waiting: u6
     // The heap runs full, and nobody frees anything: an error each time, not a wait.
     let mut last = Root::new(m, m.alloc(Payload([0_u64; 128])).unwrap());
     let mut made = 0;
-    loop {
-        match m.alloc(Payload([made; 128])) {
-            Ok(object) => last = Root::new(m, object),
-            Err(_) => break,
-        }
+    while let Ok(object) = m.alloc(Payload([made; 128])) {
+        last = Root::new(m, object);
         made += 1;
         if made % 16 == 0 {
             m.safepoint();

@@ -214,7 +214,7 @@ fn unexplained(text: &str) -> Vec<(usize, &str)> {
         // The lines whose comments count: up to the one that begins the function.
         let first = i.saturating_sub(COMMENT_REACH);
         let begins = |l: &&str| words(split(l).0).any(|w| w == "fn");
-        let first = lines[first..i].iter().rposition(|l| begins(l)).map_or(first, |at| first + at);
+        let first = lines[first..i].iter().rposition(begins).map_or(first, |at| first + at);
         let explains = |ordering: &str| {
             (first..=i).any(|at| {
                 words(split(lines[at]).1).any(|w| w == ordering)
