@@ -84,7 +84,7 @@ fn race(programs: [Program; 2]) -> (Vec<usize>, usize) {
     let threads = programs.map(run);
     let mut removed: Vec<_> = threads.into_iter().flat_map(|t| t.join().unwrap()).collect();
     removed.sort_unstable();
-    (removed, slot.load().addr())
+    (removed, slot.peek().addr())
 }
 
 /// All of `written` and object 1, but the one that is there in the end, were removed and shaded, each once.
@@ -165,8 +165,8 @@ fn what_is_found_is_complete() {
     let writes: [fn(&SlotWord); 4] = [
         |slot| slot.store(&Idle, object(2)),
         |slot| slot.store(&Notes::default(), object(2)),
-        |slot| drop(slot.swap(&Idle, object(2))),
-        |slot| drop(slot.compare_exchange(&Idle, object(0), object(2))),
+        |slot| assert!(slot.swap(&Idle, object(2)).is_null()),
+        |slot| assert!(slot.compare_exchange(&Idle, object(0), object(2)).is_ok()),
     ];
     let finds: [fn(&SlotWord) -> *mut u8; 3] = [
         |slot| slot.load(),
