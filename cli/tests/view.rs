@@ -74,7 +74,7 @@ fn slices(trace: &str, tid: u64) -> u64 {
 }
 
 const CHURN: &[&str] =
-    &["run", "--workload", "churn", "--heap", "8M", "--live", "2M", "--alloc-rate", "64M", "--seconds", "1"];
+    &["run", "--workload", "churn", "--heap", "32M", "--live", "2M", "--alloc-rate", "64M", "--seconds", "1"];
 
 /// Told by the heap's closing, after the statistics were taken.
 fn or_one_more(found: u64, counted: u64, what: &str) {
