@@ -10,5 +10,5 @@ struct Node {
 }
 
 fn main() {
-    let slot: Slot<Node> = Slot { cell: Default::default(), _type: std::marker::PhantomData };
+    let slot: Slot<Node> = Slot { cell: panic!(), _type: std::marker::PhantomData };
 }
