@@ -19,8 +19,9 @@ pub(crate) fn run(name: &str, part: &str, limits: &[(libc::__rlimit_resource_t, 
     let exe = std::env::current_exe().unwrap();
     let mut command = Command::new(exe);
     command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(PART, part).current_dir("/");
-    // Each arena of glibc reserves 64 MiB at whichever moment threads compete: memory that no heap left behind.
-    command.env("MALLOC_ARENA_MAX", "1");
+    // Each arena of glibc reserves 64 MiB at whichever moment threads compete, and large blocks leave holes in it once the
+    // first of them has been freed: memory that no heap left behind.
+    command.env("MALLOC_ARENA_MAX", "1").env("MALLOC_MMAP_THRESHOLD_", "65536");
     // SAFETY: between fork and exec only system calls that are safe there.
     unsafe {
         if libc::geteuid() == 0 {
