@@ -313,7 +313,8 @@ struct Node {
 
 /// Collections in a heap whose live objects or handles grow by so many before each.
 fn grow(log: &str, objects: usize, handles: usize) {
-    let heap = Heap::builder().heap_bytes(64 << 20).set("verbose-gc", log).build().unwrap();
+    let heap =
+        Heap::builder().heap_bytes(64 << 20).set("verbose-gc", log).set("verify", "off").build().unwrap();
     heap.enter(|m| {
         let first = m.alloc(NodeInit { next: None }).unwrap();
         let mut list = Root::new(m, first);
@@ -357,6 +358,7 @@ fn a_trigger_that_is_too_late_shows_on_the_first_screen() {
     let dir = Scratch::new("late");
     let log = dir.path("gc.xml");
     let heap = Heap::builder()
+        .set("verify", "off")
         .heap_bytes(8 << 20)
         .set("trigger", "95%")
         .set("exhaustion", "synchronous")
@@ -391,6 +393,7 @@ fn a_mutator_that_does_not_poll_shows_on_the_first_screen_by_its_name() {
     let dir = Scratch::new("deaf");
     let log = dir.path("gc.xml");
     let heap = Heap::builder()
+        .set("verify", "off")
         .heap_bytes(8 << 20)
         .set("cycle-interval", "5ms")
         .set("verbose-gc", &log)
