@@ -179,7 +179,7 @@ fn a_child_does_not_wait_for_finalizers() {
 /// Stops that last for 40 ms where this thread does not poll, so that the fork comes in the middle of one.
 fn long_stops() -> Heap {
     let options = [("quantum", "50ms"), ("beat", "1ms"), ("window", "500ms"), ("stop-budget", "40ms")];
-    let builder = Heap::builder().heap_bytes(8 << 20);
+    let builder = Heap::builder().heap_bytes(8 << 20).set("verify", "off");
     options.into_iter().fold(builder, |b, (name, value)| b.set(name, value)).build().unwrap()
 }
 
@@ -272,7 +272,8 @@ fn a_child_forked_inside_during_a_stop_goes_on_to_its_end() {
 /// Other threads are inside meanwhile, cycles run, and quanta are under way at some of the forks.
 #[test]
 fn a_child_forked_in_blocking_comes_back() {
-    let heap = Heap::builder().heap_bytes(16 << 20).build().unwrap();
+    // Many cycles of many objects: to verify them takes minutes.
+    let heap = Heap::builder().heap_bytes(16 << 20).set("verify", "off").build().unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|s| {
         s.spawn(|| {
