@@ -374,7 +374,9 @@ fn the_log_says_what_heap_would_have_been_enough_and_it_is() {
             assert_eq!(steady(&heap, 1, 4 << 20, 12), 0);
             let stats = heap.stats();
             let log = log.read(heap);
-            assert_eq!(log.departures().len() as u64, stats.departures);
+            // A cycle may depart after the figures were taken.
+            let told = log.departures().len() as u64;
+            assert!(told == stats.departures || told == stats.departures + 1, "{told}, {}", stats.departures);
             log.departures()
         };
         // A collector that is fast enough may do with little more than the data.
