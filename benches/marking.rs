@@ -12,6 +12,8 @@ mod args;
 mod chase;
 #[path = "marking/graphs.rs"]
 mod graphs;
+#[path = "common/number.rs"]
+mod number;
 #[path = "marking/report.rs"]
 mod report;
 

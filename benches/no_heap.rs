@@ -5,6 +5,8 @@
 mod args;
 #[path = "no_heap/load.rs"]
 mod load;
+#[path = "common/number.rs"]
+mod number;
 #[path = "no_heap/report.rs"]
 mod report;
 #[path = "no_heap/task.rs"]

@@ -303,7 +303,7 @@ impl Collector {
 
     /// A stop is about to be requested: wakes helpers that will have work, where there are CPUs for them.
     pub(crate) fn call_helpers(&self) {
-        self.foreman.call(&self.shared.crew, self.shared.gate.running());
+        self.foreman.call(&self.shared.crew, self.shared.gate.running(), self.shared.cpus);
     }
 
     /// Lets a helper that has lost its CPU have this thread's, for half a millisecond at most.

@@ -84,8 +84,9 @@ impl StepMeter {
         ns
     }
 
-    /// The mutators were woken ahead of the release, or let run on, from `from` to `to`, at most `woken` of them by a wake-up. No step, but a likely moment
-    /// to lose the CPU at: in a virtual machine a wake-up of another CPU goes through the host.
+    /// The mutators were woken ahead of the release, or let run on, from `from` to `to`, at most `woken` of them by a
+    /// wake-up. No step, but a likely moment to lose the CPU at: in a virtual machine a wake-up of another CPU goes through the
+    /// host.
     pub(crate) fn release(&mut self, s: &Shared, from: u64, to: u64, woken: u32) {
         let ceiling = STEP_CEILING_NS + u64::from(woken) * WAKE_CEILING_NS;
         if to.saturating_sub(from) > ceiling {

@@ -73,6 +73,18 @@ impl World {
     }
 }
 
+/// A mutator that runs twice.
+fn runs_twice(world: &Arc<World>) -> thread::JoinHandle<()> {
+    let world = Arc::clone(world);
+    thread::spawn(move || {
+        for _ in 0..2 {
+            world.gate.enter_running(Spin(0));
+            world.run(0);
+            world.gate.leave_running();
+        }
+    })
+}
+
 /// Two mutators, one of which comes by a pause point, and a stop: nobody runs meanwhile, both sides see what the
 /// other wrote, all finish.
 #[test]
@@ -143,16 +155,7 @@ fn a_stop_cancelled_at_its_deadline_blocks_nobody() {
     static CANCELS: Counter = Counter::new(0);
     explore(2, || {
         let world = World::new(1);
-        let mutator = {
-            let world = Arc::clone(&world);
-            thread::spawn(move || {
-                for _ in 0..2 {
-                    world.gate.enter_running(Spin(0));
-                    world.run(0);
-                    world.gate.leave_running();
-                }
-            })
-        };
+        let mutator = runs_twice(&world);
         for _ in 0..2 {
             // The deadline is over at the first look at the clock.
             match world.gate.stop(Some(0), || 0, Spin(0), None) {
@@ -217,16 +220,7 @@ fn native_transitions_and_late_waking() {
 fn an_announced_end_loses_nobody() {
     explore(3, || {
         let world = World::new(1);
-        let mutator = {
-            let world = Arc::clone(&world);
-            thread::spawn(move || {
-                for _ in 0..2 {
-                    world.gate.enter_running(Spin(0));
-                    world.run(0);
-                    world.gate.leave_running();
-                }
-            })
-        };
+        let mutator = runs_twice(&world);
         let mut runs = 0;
         for announced in [true, false] {
             world.stop();

@@ -4,6 +4,10 @@
 //! A test-driven heap takes each step on this thread, so that the steps' names are known and a step is all that is
 //! counted; a real heap's collector thread is counted over its whole life after it has begun to run.
 
+#[path = "support/allocates.rs"]
+mod allocates;
+
+use allocates::Allocates;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -11,8 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use metronome_gc::testing::{Phase, TestHeap};
 use metronome_gc::{
-    Config, Ephemeron, Finalize, Gc, GcArray, Global, Heap, Init, Mutator, Root, Slot, Soft, Trace, Tracer,
-    Weak, WeakLong,
+    Config, Ephemeron, Finalize, Gc, GcArray, Global, Heap, Mutator, Root, Slot, Soft, Trace, Weak, WeakLong,
 };
 
 thread_local! {
@@ -182,35 +185,10 @@ fn no_step_allocates_and_no_barrier_does() {
     assert_eq!(heap.violations(), []);
 }
 
-/// An object whose tracing allocates, which no derived one does: the fault that the test must see.
-struct Allocates;
-
-// SAFETY: there are no slots.
-unsafe impl Trace for Allocates {
-    const NEEDS_TRACE: bool = true;
-
-    unsafe fn trace(&self, _: &mut Tracer<'_>) {
-        std::hint::black_box(Box::new(7u64));
-    }
-}
-
-// SAFETY: there are no slots, and the value is written as it is.
-unsafe impl<'m> Init<'m> for Allocates {
-    type Target = Allocates;
-    const HAS_SLOTS: bool = false;
-
-    fn values(&self, _: &mut dyn FnMut(metronome_gc::__private::RawRef)) {}
-
-    unsafe fn write(self, place: *mut Allocates) {
-        // SAFETY: by this function's contract.
-        unsafe { place.write(self) }
-    }
-}
-
 #[test]
 fn an_allocation_in_a_step_is_seen() {
     let heap = test_heap();
-    let root = heap.enter(|m| Root::new(m, m.alloc(Allocates).expect("the heap is large enough")));
+    let root = heap.enter(|m| Root::new(m, m.alloc(Allocates(7)).expect("the heap is large enough")));
     let by_step = cycle(&heap, |m| m.safepoint());
     assert_eq!(by_step["mark"], 2, "{by_step:?}");
     assert_eq!(by_step.values().sum::<u64>(), 2, "{by_step:?}");

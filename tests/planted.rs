@@ -2,7 +2,11 @@
 //! without `METRONOME_PLANTED=1`: each test does what a program must not do, and passes unless a sanitizer stops it.
 #![cfg_attr(metronome_rtsan, feature(sanitize))]
 
-use metronome_gc::{Heap, Init, Root, Trace, Tracer};
+#[path = "support/allocates.rs"]
+mod allocates;
+
+use allocates::Allocates;
+use metronome_gc::{Heap, Root};
 use std::hint::black_box;
 
 /// Whether the script runs this.
@@ -79,31 +83,6 @@ fn allocation_in_real_time() {
         return;
     }
     println!("{}", black_box(in_real_time(black_box(100))).capacity());
-}
-
-/// Its tracing allocates, on the collector's thread and in its quantum.
-struct Allocates(u64);
-
-// SAFETY: there are no slots.
-unsafe impl Trace for Allocates {
-    const NEEDS_TRACE: bool = true;
-
-    unsafe fn trace(&self, _: &mut Tracer<'_>) {
-        black_box(Box::new(self.0));
-    }
-}
-
-// SAFETY: there are no slots, and the value is written as it is.
-unsafe impl<'m> Init<'m> for Allocates {
-    type Target = Allocates;
-    const HAS_SLOTS: bool = false;
-
-    fn values(&self, _: &mut dyn FnMut(metronome_gc::__private::RawRef)) {}
-
-    unsafe fn write(self, place: *mut Allocates) {
-        // SAFETY: by this function's contract.
-        unsafe { place.write(self) }
-    }
 }
 
 #[test]

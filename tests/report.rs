@@ -1,17 +1,15 @@
 //! What the collector reports about itself holds together: statistics, log, counts.
 #![forbid(unsafe_code)]
 
+#[path = "support/churn.rs"]
+mod churn;
+
+use churn::churn;
 use metronome_gc::verbosegc::model::Event;
 use metronome_gc::verbosegc::reader::read_log;
-use metronome_gc::{Heap, Root, Slot, Stats, Trace};
+use metronome_gc::{Heap, Stats};
 use std::io::BufReader;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-#[derive(Trace)]
-struct Node {
-    next: Slot<Node>,
-    fill: [u64; 6],
-}
 
 /// Two mutators that allocate and poll while cycle follows cycle.
 fn run(format: &str) -> (Stats, String) {
@@ -25,31 +23,8 @@ fn run(format: &str) -> (Stats, String) {
         .set("verbose-gc", log.to_str().unwrap())
         .build()
         .unwrap();
-    std::thread::scope(|s| {
-        for _ in 0..2 {
-            s.spawn(|| {
-                heap.enter(|m| {
-                    let mut kept = Root::new(m, m.alloc(NodeInit { next: None, fill: [0; 6] }).unwrap());
-                    // Counts, not time: until enough quanta have run.
-                    while heap.glance().cycles < 40 {
-                        for i in 0..2000 {
-                            let Ok(n) = m.alloc(NodeInit { next: Some(kept.get(m)), fill: [i; 6] }) else {
-                                break;
-                            };
-                            if i % 100 == 0 && kept.get(m).fill[0] < 1900 {
-                                kept = Root::new(m, n);
-                            }
-                        }
-                        kept = Root::new(
-                            m,
-                            m.alloc(NodeInit { next: None, fill: [0; 6] }).unwrap_or(kept.get(m)),
-                        );
-                        m.safepoint();
-                    }
-                });
-            });
-        }
-    });
+    // Counts, not time: until enough quanta have run.
+    churn(&heap, 40);
     let stats = heap.stats();
     drop(heap);
     let text = std::fs::read_to_string(&log).unwrap();

@@ -1,46 +1,15 @@
 //! What a watcher sees is what the heap counts itself.
 #![forbid(unsafe_code)]
 
-use metronome_gc::watch::{HeapEvent, QuantumEvent, Seen};
-use metronome_gc::{Collect, Heap, Root, Slot, Trace, Watch};
+#[path = "support/churn.rs"]
+mod churn;
 
-#[derive(Trace)]
-struct Node {
-    next: Slot<Node>,
-    fill: [u64; 6],
-}
+use churn::churn;
+use metronome_gc::watch::{HeapEvent, QuantumEvent, Seen};
+use metronome_gc::{Collect, Heap, Watch};
 
 fn heap() -> Heap {
     Heap::builder().set("heap", "8M").build().unwrap()
-}
-
-/// Two named mutators that allocate and poll until `cycles` cycles have ended.
-fn work(heap: &Heap, cycles: u64) {
-    std::thread::scope(|s| {
-        for i in 0..2 {
-            let body = || {
-                heap.enter(|m| {
-                    let mut kept = Root::new(m, m.alloc(NodeInit { next: None, fill: [0; 6] }).unwrap());
-                    while heap.glance().cycles < cycles {
-                        for i in 0..2000 {
-                            let Ok(n) = m.alloc(NodeInit { next: Some(kept.get(m)), fill: [i; 6] }) else {
-                                break;
-                            };
-                            if i % 100 == 0 && kept.get(m).fill[0] < 1900 {
-                                kept = Root::new(m, n);
-                            }
-                        }
-                        kept = Root::new(
-                            m,
-                            m.alloc(NodeInit { next: None, fill: [0; 6] }).unwrap_or(kept.get(m)),
-                        );
-                        m.safepoint();
-                    }
-                });
-            };
-            std::thread::Builder::new().name(format!("worker-{i}")).spawn_scoped(s, body).unwrap();
-        }
-    });
 }
 
 fn all(watch: &mut Watch) -> Vec<Seen> {
@@ -61,7 +30,7 @@ fn a_watcher_sees_every_quantum_and_cycle_that_the_heap_counts() {
     let heap = heap();
     let mut watch = heap.watch(1 << 16);
     heap.bookmark("begin");
-    work(&heap, 30);
+    churn(&heap, 30);
     heap.collect(Collect::Full).unwrap();
     heap.bookmark("end");
     // Closing tells what is left; the figures before it may lack the last quantum, which is told when it is surely over.
@@ -131,7 +100,7 @@ fn one_who_does_not_look_holds_up_nobody() {
     let heap = heap();
     let mut idle = heap.watch(8);
     let mut busy = heap.watch(1 << 16);
-    work(&heap, 20);
+    churn(&heap, 20);
     drop(heap);
     let seen = all(&mut busy);
     assert_eq!(busy.lost(), 0);
@@ -170,7 +139,7 @@ fn a_mutator_that_answers_late_is_seen_by_its_name() {
             });
         };
         std::thread::Builder::new().name("late".into()).spawn_scoped(s, late).unwrap();
-        work(&heap, 10);
+        churn(&heap, 10);
         done.store(true, relaxed);
     });
     drop(heap);

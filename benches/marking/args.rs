@@ -1,9 +1,8 @@
 //! The command line.
 
 use crate::graphs::Shape;
-use std::fmt::Display;
+use crate::number::number;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 pub(crate) const HELP: &str = "\
 usage: cargo bench --bench marking -- [--nodes N] [--rounds R] [--threads T] [--csv FILE] [GRAPH...]
@@ -21,20 +20,6 @@ pub(crate) struct Args {
     pub(crate) threads: u32,
     pub(crate) csv: Option<PathBuf>,
     pub(crate) shapes: Vec<Shape>,
-}
-
-/// A number within limits, or what is wrong with it.
-fn number<T: FromStr + PartialOrd + Display + Copy>(
-    name: &str,
-    text: Option<String>,
-    min: T,
-    max: T,
-) -> Result<T, String> {
-    let text = text.ok_or_else(|| format!("{name} needs a number from {min} to {max}"))?;
-    match text.parse::<T>() {
-        Ok(n) if n >= min && n <= max => Ok(n),
-        _ => Err(format!("{name} {text}: choose a number from {min} to {max}")),
-    }
 }
 
 impl Args {

@@ -1,8 +1,7 @@
 //! The command line.
 
+use crate::number::number;
 use metronome_gc::NoHeapOptions;
-use std::fmt::Display;
-use std::str::FromStr;
 
 pub(crate) const HELP: &str = "\
 usage: cargo bench --bench no_heap -- [--seconds S] [--rounds N] [--threads T] [--priority P] [--cpu C]
@@ -20,20 +19,6 @@ pub(crate) struct Args {
     pub(crate) threads: usize,
     priority: u8,
     cpu: Option<usize>,
-}
-
-/// A number within limits, or what is wrong with it.
-fn number<T: FromStr + PartialOrd + Display + Copy>(
-    name: &str,
-    text: Option<String>,
-    min: T,
-    max: T,
-) -> Result<T, String> {
-    let text = text.ok_or_else(|| format!("{name} needs a number from {min} to {max}"))?;
-    match text.parse::<T>() {
-        Ok(n) if n >= min && n <= max => Ok(n),
-        _ => Err(format!("{name} {text}: choose a number from {min} to {max}")),
-    }
 }
 
 impl Args {

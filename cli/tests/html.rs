@@ -1,6 +1,7 @@
 //! `metronome report --html`: the page is well-formed, holds nothing that breaks out of its place, loads nothing, shows no
 //! number that is not the analysis' own, and stays small however long the log.
 
+mod common;
 #[path = "html/page.rs"]
 mod page;
 #[path = "html/script.rs"]
@@ -8,10 +9,8 @@ mod script;
 #[path = "html/size.rs"]
 mod size;
 
-use page::{
-    HEARTBEATS, OPENJ9, Scratch, all_text, by_id, check_frame, check_numbers, elements, logs_in, metronome,
-    page, parse,
-};
+use common::{Scratch, output};
+use page::{HEARTBEATS, OPENJ9, all_text, by_id, check_frame, check_numbers, elements, logs_in, page, parse};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -37,14 +36,14 @@ fn real_logs_give_pages() {
         println!("skipped: no real logs at {}", folder.display());
     }
     for log in &logs {
-        let out = metronome(&["report", log, "--html", "-"]);
+        let out = output(&["report", log, "--html", "-"]);
         check_frame(&String::from_utf8(out.stdout).unwrap());
         if !log.contains("rootscan") {
             check_numbers(&[log]);
         }
     }
     for log in logs_in(&folder.join("other-policy")) {
-        let out = metronome(&["report", &log, "--html", "-"]);
+        let out = output(&["report", &log, "--html", "-"]);
         let page = String::from_utf8(out.stdout).unwrap();
         check_frame(&page);
         assert_eq!(out.status.code(), Some(3), "{log}");
@@ -81,7 +80,7 @@ fn logs_that_hold_nothing_say_so() {
     ] {
         let log = dir.write(name, content);
         let html = dir.path("page.html");
-        let out = metronome(&["report", &log, "--html", &html]);
+        let out = output(&["report", &log, "--html", &html]);
         assert_eq!(out.status.code(), Some(status), "{name}");
         let page = std::fs::read_to_string(&html).unwrap();
         check_frame(&page);
@@ -154,7 +153,7 @@ fn the_page_is_written_beside_the_other_outputs_and_over_no_log() {
     let dir = Scratch::new("outputs");
     let log = dir.write("beats.xml", HEARTBEATS);
     let (html, json) = (dir.path("page.html"), dir.path("figures.json"));
-    let out = metronome(&["report", &log, "--html", &html, "--json", &json]);
+    let out = output(&["report", &log, "--html", &html, "--json", &json]);
     assert!(out.status.success() && String::from_utf8_lossy(&out.stdout).contains("840 in 2 heartbeats"));
     check_frame(&std::fs::read_to_string(&html).unwrap());
     for (args, word) in [
@@ -163,7 +162,7 @@ fn the_page_is_written_beside_the_other_outputs_and_over_no_log() {
         (vec!["report", &log, "--html", "-", "--json", "-"], "both"),
         (vec!["report", &log, "--html", "/no/such/folder/page.html"], "--html"),
     ] {
-        let out = metronome(&args);
+        let out = output(&args);
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(out.status.code() == Some(2) && said.contains(word), "{args:?}: {said}");
     }
@@ -192,7 +191,7 @@ fn a_page_goes_through_a_pipe_that_is_read_slowly() {
         }
     });
     // The command refuses a pipe that nobody has opened yet.
-    let report = || metronome(&["report", sample.to_str().unwrap(), "--html", &fifo]);
+    let report = || output(&["report", sample.to_str().unwrap(), "--html", &fifo]);
     let mut out = report();
     while !out.status.success() && String::from_utf8_lossy(&out.stderr).contains("nobody reads") {
         out = report();

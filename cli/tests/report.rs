@@ -1,61 +1,17 @@
 //! `metronome report` and `metronome advise`: what they write, what they refuse, and that a run's own figures come back.
 
+mod common;
+
+use common::{Scratch, metronome, output, text};
 use metronome_gc::{Collect, Heap, Root, Slot, Trace};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
-
-fn metronome(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_metronome"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("METRONOME_") {
-            command.env_remove(name);
-        }
-    }
-    command.args(args).stdin(Stdio::null());
-    command
-}
-
-fn output(args: &[&str]) -> Output {
-    metronome(args).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use std::process::Stdio;
 
 fn json(args: &[&str]) -> Value {
     let out = output(&[args, &["--json", "-"]].concat());
     assert!(out.status.success(), "{args:?}: {}", text(&out.stderr));
     serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&out.stdout)))
-}
-
-/// A directory of a test's own, removed at its end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("metronome-report-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Scratch(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
-        std::fs::write(self.0.join(name), bytes).unwrap();
-        self.path(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 const OLD: &str = r#"<?xml version="1.0" ?><verbosegc version="x-Metronome">

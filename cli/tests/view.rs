@@ -1,56 +1,12 @@
 //! Runs the built command: outputs of a run, export, replay, top. No bound on time: counts only.
 
+mod common;
+
+use common::{Scratch, metronome, output, text};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-
-/// The command, without the settings of whoever runs the tests.
-fn metronome(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_metronome"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("METRONOME_") {
-            command.env_remove(name);
-        }
-    }
-    command.args(args).stdin(Stdio::null());
-    command
-}
-
-fn output(args: &[&str]) -> Output {
-    metronome(args).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// A directory of a test's own, removed at its end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("metronome-view-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Scratch(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.0.join(name)).unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use std::process::{Child, Stdio};
 
 /// Ends a command that runs for ever.
 struct Kill(Child);

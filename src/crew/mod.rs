@@ -73,7 +73,6 @@ pub(crate) trait Work {
 pub(crate) struct Crew<Q: Work> {
     pub(crate) seats: Box<[Seat<Q>]>,
     pool: Pool<Q::Entry>,
-    cpus: u32,
     /// Objects that helpers have scanned in this cycle.
     pub(crate) scanned: AtomicU64,
     by_hand: AtomicU32,
@@ -99,7 +98,6 @@ impl<Q: Work> Crew<Q> {
         Crew {
             seats: (0..helpers).map(|_| Seat::new(queue())).collect(),
             pool: Pool::new(helpers * 4, Q::NONE),
-            cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
             scanned: AtomicU64::new(0),
             cpu_ns: AtomicU64::new(0),
             by_hand: AtomicU32::new(0),
@@ -196,9 +194,9 @@ pub(crate) struct Foreman {
 
 impl Foreman {
     /// Before a stop is requested: wakes the helpers if they will be invited, so that they are there when it has come about.
-    /// Only where they take no CPU from a mutator that is to arrive.
-    pub(crate) fn call<Q: Work>(&self, crew: &Crew<Q>, running: u32) {
-        if self.paused && running + 1 < crew.cpus {
+    /// Only where they take none of the `cpus` from one of the `running` mutators that are to arrive.
+    pub(crate) fn call<Q: Work>(&self, crew: &Crew<Q>, running: u32, cpus: u32) {
+        if self.paused && running + 1 < cpus {
             crew.seats.iter().for_each(Seat::call);
         }
     }

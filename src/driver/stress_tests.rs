@@ -3,19 +3,26 @@
 use super::{Driver, Round};
 use crate::config::Config;
 use crate::reason::{CycleReason, SyncReason};
-use metronome_alarm::Clock;
+use metronome_alarm::{Clock, ManualClock};
 use metronome_barrier::Phase;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Steps of each quantum of one cycle.
-fn cycle(stress: &str, synchronous: Option<SyncReason>) -> Vec<u64> {
+/// A driver whose cycle has begun, and its clock. Nobody listens to its events.
+fn begun(stress: &str) -> (Driver, ManualClock) {
     let config = Config { heap: 16 << 20, ..Config::default() }.with("stress", stress).unwrap();
     let clock = Clock::manual();
     let shared = Arc::new(crate::heap::build_shared(config, clock.clock()).unwrap().0);
     let (recorder, _drain) = crate::events::ring(64);
-    let mut driver = Driver::new(Arc::clone(&shared), recorder, false);
+    let mut driver = Driver::new(shared, recorder, false);
     driver.start_cycle(0, CycleReason::Explicit);
+    (driver, clock)
+}
+
+/// Steps of each quantum of one cycle.
+fn cycle(stress: &str, synchronous: Option<SyncReason>) -> Vec<u64> {
+    let (mut driver, _clock) = begun(stress);
+    let shared = Arc::clone(&driver.shared);
     let mut quanta = Vec::new();
     let mut before = 0;
     while driver.cycle.open {
@@ -51,12 +58,8 @@ fn random_steps_are_repeated_by_their_seed_and_synchronous_quanta_are_left_alone
 
 /// Phases at the beginning of each quantum of one cycle, and at its end.
 fn phases(stress: &str) -> Vec<(Phase, Phase)> {
-    let config = Config { heap: 16 << 20, ..Config::default() }.with("stress", stress).unwrap();
-    let clock = Clock::manual();
-    let shared = Arc::new(crate::heap::build_shared(config, clock.clock()).unwrap().0);
-    let (recorder, _drain) = crate::events::ring(64);
-    let mut driver = Driver::new(Arc::clone(&shared), recorder, false);
-    driver.start_cycle(0, CycleReason::Explicit);
+    let (mut driver, _clock) = begun(stress);
+    let shared = Arc::clone(&driver.shared);
     let mut out = Vec::new();
     while driver.cycle.open {
         let before = shared.phase.get();
@@ -82,12 +85,8 @@ fn under_yield_each_quantum_has_one_switch_of_the_phase_and_it_is_its_first_step
 
 #[test]
 fn under_yield_the_next_quantum_waits_until_all_who_were_stopped_have_run_on() {
-    let config = Config { heap: 16 << 20, ..Config::default() }.with("stress", "yield").unwrap();
-    let clock = Clock::manual();
-    let shared = Arc::new(crate::heap::build_shared(config, clock.clock()).unwrap().0);
-    let (recorder, _drain) = crate::events::ring(64);
-    let mut driver = Driver::new(Arc::clone(&shared), recorder, false);
-    driver.start_cycle(0, CycleReason::Explicit);
+    let (mut driver, clock) = begun("yield");
+    let shared = Arc::clone(&driver.shared);
     driver.quantum(500_000, 0, None);
     // One that was stopped has not run on.
     // Relaxed, here and below: one thread.

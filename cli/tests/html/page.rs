@@ -1,10 +1,10 @@
 //! Pages for tests: made by the command, read by a parser, and what every one of them must be.
 
+use crate::common::output;
 use roxmltree::{Document, Node, ParsingOptions};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
 
 pub(crate) const OPENJ9: &str =
     "<verbosegc xmlns=\"http://www.ibm.com/j9/verbosegc\" version=\"metronome-gc 1\">\n";
@@ -23,47 +23,15 @@ pub(crate) const HEARTBEATS: &str = r#"<?xml version="1.0" ?><verbosegc version=
 /// The limit of a page, in bytes.
 const PAGE_MAX: usize = 2_000_000;
 
-/// A directory of a test's own, removed at its end.
-pub(crate) struct Scratch(pub(crate) PathBuf);
-
-impl Scratch {
-    pub(crate) fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("metronome-html-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Scratch(path)
-    }
-
-    pub(crate) fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-
-    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
-        std::fs::write(self.0.join(name), bytes).unwrap();
-        self.path(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-pub(crate) fn metronome(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_metronome"));
-    command.args(args).stdin(Stdio::null()).output().unwrap()
-}
-
 /// The page of some logs.
 pub(crate) fn page(logs: &[&str]) -> String {
-    let out = metronome(&[&["report"], logs, &["--html", "-"]].concat());
+    let out = output(&[&["report"], logs, &["--html", "-"]].concat());
     assert!(out.status.success(), "{logs:?}: {}", String::from_utf8_lossy(&out.stderr));
     String::from_utf8(out.stdout).unwrap()
 }
 
 pub(crate) fn json(logs: &[&str]) -> Value {
-    let out = metronome(&[&["report"], logs, &["--json", "-"]].concat());
+    let out = output(&[&["report"], logs, &["--json", "-"]].concat());
     serde_json::from_slice(&out.stdout).unwrap()
 }
 

@@ -1,6 +1,7 @@
 //! The page's script, in a Chromium without a display where there is one.
 
-use crate::page::{Scratch, embedded, page, parse};
+use crate::common::Scratch;
+use crate::page::{embedded, page, parse};
 use roxmltree::Document;
 use serde_json::Value;
 use std::path::Path;

@@ -1,8 +1,7 @@
 //! Hostile and endless words, and long logs: the page stays whole and small.
 
-use crate::page::{
-    OPENJ9, Scratch, all_text, check_frame, check_numbers, elements, embedded, metronome, page, parse,
-};
+use crate::common::{Scratch, output};
+use crate::page::{OPENJ9, all_text, check_frame, check_numbers, elements, embedded, page, parse};
 use std::fmt::Write as _;
 
 #[test]
@@ -122,6 +121,6 @@ fn a_page_stays_small_and_keeps_the_extremes_of_a_hundred_thousand_events() {
     // Eight on one page, each with more of everything than a page takes.
     let log = dir.write("shorter.xml", long_log(1_000));
     let many: Vec<&str> = std::iter::repeat_n(log.as_str(), 8).collect();
-    let out = metronome(&[&["report"], &many[..], &["--html", "-"]].concat());
+    let out = output(&[&["report"], &many[..], &["--html", "-"]].concat());
     check_frame(&String::from_utf8(out.stdout).unwrap());
 }
