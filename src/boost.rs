@@ -81,6 +81,44 @@ impl Boosted {
     }
 }
 
+/// Whether mutators are helped at once: after stops of which more than one in [`Help::EACH`] needed it.
+///
+/// Not after a single one: a virtual CPU that its host took away for a moment cannot be helped, and a boost moves the mutator
+/// that the collector has preempted to another one's CPU.
+#[derive(Debug, Default)]
+pub(crate) struct Help {
+    /// Stops to come.
+    at_once: u32,
+    /// Rises by [`Help::EACH`] with each stop that needed help, falls by one with each other.
+    need: u32,
+}
+
+impl Help {
+    const EACH: u32 = 8;
+    const ENOUGH: u32 = 6 * Help::EACH;
+    /// So many stops at once, then one that shows whether it is still so.
+    const STOPS: u32 = 31;
+
+    /// Whether the next stop's mutators are helped at once.
+    pub(crate) fn at_once(&self) -> bool {
+        self.at_once > 0
+    }
+
+    /// A stop is over, in which somebody was helped or nobody.
+    pub(crate) fn stopped(&mut self, helped: bool) {
+        if self.at_once > 0 {
+            self.at_once -= 1;
+        } else if !helped {
+            self.need = self.need.saturating_sub(1);
+        } else {
+            self.need += Help::EACH;
+            if self.need > Help::ENOUGH {
+                (self.at_once, self.need) = (Help::STOPS, Help::ENOUGH);
+            }
+        }
+    }
+}
+
 /// Raises a thread that has no real-time policy; what it had.
 fn raise(thread: i32, priority: i32) -> Option<Saved> {
     // SAFETY: integers only.
@@ -131,6 +169,30 @@ mod tests {
     fn policy_of(thread: i32) -> i32 {
         // SAFETY: reads a scheduling policy.
         unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) as i32 & !libc::SCHED_RESET_ON_FORK }
+    }
+
+    /// Numbers of stops, of `n`, in which mutators were helped at once, if every `each`th other one needed help.
+    fn at_once(n: usize, each: usize) -> usize {
+        let (mut help, mut at_once, mut others) = (Help::default(), 0, 0);
+        for _ in 0..n {
+            if help.at_once() {
+                at_once += 1;
+                help.stopped(true);
+            } else {
+                others += 1;
+                help.stopped(others % each == 0);
+            }
+        }
+        at_once
+    }
+
+    #[test]
+    fn mutators_are_helped_at_once_only_where_many_stops_need_it() {
+        assert_eq!(at_once(10_000, 10), 0);
+        assert_eq!(at_once(10_000, 1_000), 0);
+        // All of them need it: six stops until that is known, then 31 of 32.
+        assert_eq!(at_once(6 + 32 * 10, 1), 31 * 10);
+        assert!(at_once(10_000, 4) > 5_000);
     }
 
     #[test]

@@ -71,7 +71,12 @@ impl<'a> Stopped<'a> {
             machine!(shared, m => m.looked(shared));
             shared.clock.now()
         };
-        let stopped = shared.gate.stop(deadline_ns, now, spin, nudge);
+        let stopped = {
+            // The alarm's ticks are what a stop without a timer may wait for at worst.
+            // Relaxed: written before the heap could be used.
+            let watched = shared.alarm.get().is_some() && shared.collector_fifo.load(Relaxed);
+            shared.gate.stop(deadline_ns, now, spin, watched, nudge)
+        };
         machine!(shared, m => m.stop_ends(stopped.is_ok()));
         stopped.map(|()| Stopped { shared })
     }

@@ -20,11 +20,12 @@ mod stress;
 mod stress_tests;
 mod verify;
 
-use crate::boost::Boosted;
+use crate::boost::{Boosted, Help};
 use crate::collector::Collector;
 use crate::config::{Exhaustion, TriggerMode};
 use crate::events::{CycleEnd, Event, Quantum, Recorder};
 use crate::gate::Spin;
+use crate::placement::Placement;
 use crate::reason::{DepartureReason, SyncReason};
 use crate::shared::Shared;
 use crate::stats::ReferenceCounts;
@@ -49,11 +50,9 @@ const OVERDUE_NS: u64 = 250_000_000;
 /// The break after a cancelled stop is a beat, doubled with each further one up to 2^6 beats.
 const BACK_OFF_MAX: u32 = 6;
 /// A stop that lasts longer than this helps those who have not arrived.
-const PATIENCE_NS: u64 = 12_000;
-/// The same for some stops after one that needed help: the machine is busy, and a timer comes late by more than all this.
+const PATIENCE_NS: u64 = 30_000;
+/// The same for some stops after many that needed help: the machine is busy, and a timer comes late by more than all this.
 const NO_PATIENCE_NS: u64 = 2_000;
-/// How many.
-const HELP_AT_ONCE: u32 = 31;
 /// Turns of a collector under SCHED_FIFO that waits for so short a time: about as long.
 const NO_PATIENCE: Spin = Spin(40);
 /// Mutators are woken this long before the end of a quantum, if that is not more than a third of it: longer than it takes
@@ -129,8 +128,8 @@ pub(crate) struct Driver {
     /// Part of a quantum kept for its last step and for waking the mutators, learned within bounds.
     margin_ns: u64,
     boosted: Option<Boosted>,
-    /// Stops to come in which mutators are helped at once.
-    help_at_once: u32,
+    placement: Placement,
+    help: Help,
     /// The largest recent overshoot of a budget, for the plan's distance from the allowance.
     overshoot_ns: u64,
     /// The last quantum, told when it is known when its last mutator has run on; and what is to be told after it.
@@ -202,7 +201,8 @@ impl Driver {
             held: None,
             held_after: [None; 2],
             boosted: (fifo && shared.config.boost).then(|| Boosted::new(shared.config.gc_priority)).flatten(),
-            help_at_once: 0,
+            placement: Placement::default(),
+            help: Help::default(),
             overshoot_ns: 0,
             last_collector_ns: 0,
             last_sweep_ns: 0,

@@ -11,8 +11,14 @@
 //! # Waiting without sleeping
 //! Where every running mutator has a CPU and stops are short, those that have arrived spin until the release
 //! (`let_spin`): it costs nobody a CPU, no CPU has to be woken, and none is taken for free by the system, which would move
-//! the mutator that the collector has preempted there. One that has spun for an eighth of its turns and sees that somebody
+//! the mutator that the collector has preempted there. One that has spun for half of its turns and sees that somebody
 //! has still not arrived sleeps: it may be in the other's way.
+//!
+//! # The time of a stop
+//! To set a timer and to cancel it takes longer than a stop, in a virtual machine above all. So a collector that waits for
+//! the last mutator lets one that spins look at the clock (`watchers`): that one wakes it at the time that it left in `look_ns`, and
+//! a watcher that stops spinning before everybody has arrived wakes it too. Should every watcher lose its CPU, the alarm's next
+//! tick does (`look`). Without watchers the collector sets the timer.
 //!
 //! # The end of a stop
 //! Waking a CPU that sleeps takes longer than some stops last. So the collector announces the end of a stop shortly before it
@@ -58,6 +64,31 @@ pub(crate) struct Gate {
     ending: AtomicU32,
     /// Turns for which mutators wait before they sleep.
     turns: AtomicU32,
+    /// Mutators that spin, and look at the clock for the collector.
+    watchers: AtomicU32,
+    /// When they, or the alarm, wake the collector; [`NEVER`] while it does not rely on them.
+    look_ns: LookAt,
+}
+
+/// A time that does not come.
+const NEVER: u64 = u64::MAX;
+/// A watcher looks at the clock every so many turns.
+const LOOK_EACH: u32 = 8;
+
+/// The collector waits so many turns for the first watcher: one or two microseconds, in which one arrives that has a CPU.
+#[cfg(not(loom))]
+const FIRST_WATCHER: u32 = 128;
+#[cfg(loom)]
+const FIRST_WATCHER: u32 = 1;
+
+/// A time, at first [`NEVER`].
+#[derive(Debug)]
+struct LookAt(AtomicU64);
+
+impl Default for LookAt {
+    fn default() -> LookAt {
+        LookAt(AtomicU64::new(NEVER))
+    }
 }
 
 /// Turns of a mutator that was woken ahead of the release: some 50 us, twice the time that it is woken ahead by.
@@ -103,20 +134,20 @@ impl Gate {
         self.poll.load(Relaxed) & ALWAYS != 0
     }
 
-    /// Becomes running; waits while stopped. Returns whether it had to wait.
-    pub(crate) fn enter_running(&self, spin: Spin) -> bool {
-        let mut waited = false;
+    /// Becomes running; waits while stopped. Returns whether it had to wait. `now` reads the clock of the collector's stops.
+    pub(crate) fn enter_running(&self, spin: Spin, now: impl Fn() -> u64) -> bool {
+        let (mut waited, mut watched) = (false, false);
         // Relaxed: validated by the exchange.
         let mut w = self.word.load(Relaxed);
         loop {
             if w & STOP != 0 {
                 waited = true;
-                self.wait_open(spin);
+                self.wait_open(spin, &now, &mut watched);
                 w = self.word.load(Relaxed);
                 continue;
             }
-            // Acquire: pairs with the Release in `release`.
-            match self.word.compare_exchange_weak(w, w + 1, Acquire, Relaxed) {
+            // Acquire: pairs with the Release in `release`. Release: a watcher is none any more, which `stop` must see.
+            match self.word.compare_exchange_weak(w, w + 1, AcqRel, Relaxed) {
                 Ok(_) => return waited,
                 Err(x) => w = x,
             }
@@ -136,32 +167,77 @@ impl Gate {
     }
 
     #[cold]
-    fn wait_open(&self, spin: Spin) {
+    fn wait_open(&self, spin: Spin, now: &impl Fn() -> u64, watched: &mut bool) {
         // The stop whose announced end was waited for in vain.
         let mut in_vain = None;
         // Relaxed: a hint.
         let mut spin = Spin(spin.0.max(self.turns.load(Relaxed)));
-        while !self.spin_open(spin) {
+        while !self.spin_open(spin, now, watched) {
+            if std::mem::take(watched) {
+                self.end_watch();
+            }
             let Some(ending) = self.sleep_through(in_vain) else { return };
             in_vain = Some(ending);
             spin = AHEAD;
         }
     }
 
-    /// Whether the gate is open within so many turns.
-    fn spin_open(&self, spin: Spin) -> bool {
+    /// Whether the gate is open within so many turns. Watches meanwhile.
+    fn spin_open(&self, spin: Spin, now: &impl Fn() -> u64, watched: &mut bool) -> bool {
+        if spin.0 == 0 {
+            return false;
+        }
+        *watched = true;
+        // Relaxed: a collector that misses it sets its timer.
+        self.watchers.fetch_add(1, Relaxed);
+        let open = self.spin_and_look(spin, now);
+        // Relaxed: published by the read-modify-write of `word` that follows, here or in `enter_running`.
+        self.watchers.fetch_sub(1, Relaxed);
+        open
+    }
+
+    fn spin_and_look(&self, spin: Spin, now: &impl Fn() -> u64) -> bool {
         for turn in 0..spin.0 {
             // Relaxed: re-checked by the caller's exchange.
             let w = self.word.load(Relaxed);
             if w & STOP == 0 {
                 return true;
             }
-            if turn > spin.0 / 8 && w & COUNT > 0 {
-                return false;
+            if w & COUNT > 0 {
+                if turn > spin.0 / 2 {
+                    return false;
+                }
+                if turn % LOOK_EACH == 0 {
+                    self.look(now());
+                }
             }
             spin_loop();
         }
         false
+    }
+
+    /// This watcher looks no more: wakes a collector that may rely on it.
+    fn end_watch(&self) {
+        // AcqRel: a read-modify-write, so that either it sees the stop, or `stop` comes after it and sees one watcher less.
+        let w = self.word.fetch_add(0, AcqRel);
+        if w & STOP != 0 && w & COUNT > 0 {
+            self.stir();
+        }
+    }
+
+    /// Wakes a collector that relies on others to look at the clock, if it is time. One load unless it is.
+    pub(crate) fn look(&self, now_ns: u64) {
+        // Relaxed: a hint; the collector looks for itself.
+        if now_ns >= self.look_ns.0.load(Relaxed) && self.look_ns.0.swap(NEVER, Relaxed) != NEVER {
+            self.stir();
+        }
+    }
+
+    /// Wakes the collector, if it waits for mutators to arrive.
+    fn stir(&self) {
+        // Release: pairs with the Acquire load in `stop`, which then sees one watcher less.
+        self.arrived.fetch_add(1, Release);
+        futex_wake(&self.arrived, 1);
     }
 
     /// Sleeps until the gate is open (`None`), or the end of a stop is announced that is not `in_vain`: which.
@@ -191,7 +267,8 @@ impl Gate {
     }
 
     /// Requests a stop and waits until no mutator runs, at most until `deadline_ns` (`now` reads that clock). If it
-    /// still waits at `nudge.0`, calls `nudge.1` once.
+    /// still waits at `nudge.0`, calls `nudge.1` once. With `watched`, somebody calls [`Gate::look`] every now and then, and
+    /// both times may be late by as much where all mutators that spin have lost their CPUs.
     ///
     /// # Errors
     /// [`Cancelled`]: a mutator had not arrived; all were released.
@@ -200,6 +277,7 @@ impl Gate {
         deadline_ns: Option<u64>,
         now: impl Fn() -> u64,
         spin: Spin,
+        watched: bool,
         mut nudge: Option<(u64, &mut dyn FnMut())>,
     ) -> Result<(), Cancelled> {
         // Release: pairs with the load of `poll` in `wait_open`. Mutators that see the odd poll find the bit, or soon will.
@@ -207,6 +285,9 @@ impl Gate {
         // AcqRel: pairs with the Release in `leave_running` and the Acquire in `enter_running`.
         let mut w = self.word.fetch_or(STOP, AcqRel);
         let mut spins = 0;
+        // Nobody watches for the only one. Relaxed: this thread's own.
+        let watched = watched && w & COUNT > 1 && self.turns.load(Relaxed) > 0;
+        let mut looks = if watched { FIRST_WATCHER } else { 0 };
         loop {
             if w & COUNT == 0 {
                 return Ok(());
@@ -227,12 +308,26 @@ impl Gate {
                 self.release();
                 return Err(Cancelled { running: (w & COUNT) as u32 });
             }
-            if spins < spin.0 {
+            // Relaxed: a hint.
+            if looks > 0 && self.watchers.load(Relaxed) == 0 {
+                looks -= 1;
+                spin_loop();
+            } else if spins < spin.0 {
                 spins += 1;
                 spin_loop();
             } else {
-                let until = nudge.as_ref().map(|(at, _)| *at);
-                futex_wait(&self.arrived, arrived, until.into_iter().chain(deadline_ns).min());
+                let nudge_ns = nudge.as_ref().map(|(at, _)| *at);
+                let until = nudge_ns.into_iter().chain(deadline_ns).min();
+                // Relaxed: a watcher that ends after this load changes `arrived`.
+                match until {
+                    Some(at) if watched && self.watchers.load(Relaxed) > 0 => {
+                        // Relaxed: a hint for those who look. (A wake-up that comes late ends the next wait early.)
+                        self.look_ns.0.store(at, Relaxed);
+                        futex_wait(&self.arrived, arrived, None);
+                        self.look_ns.0.store(NEVER, Relaxed);
+                    }
+                    _ => futex_wait(&self.arrived, arrived, until),
+                }
                 // Acquire: as above.
                 w = self.word.load(Acquire);
             }
@@ -294,20 +389,20 @@ mod tests {
         std::thread::scope(|s| {
             for _ in 0..3 {
                 s.spawn(|| {
-                    gate.enter_running(Spin(10));
+                    gate.enter_running(Spin(10), || 0);
                     while !quit.load(Relaxed) {
                         inside.fetch_add(1, Relaxed);
                         inside.fetch_sub(1, Relaxed);
                         if gate.stop_requested() {
                             gate.leave_running();
-                            gate.enter_running(Spin(10));
+                            gate.enter_running(Spin(10), || 0);
                         }
                     }
                     gate.leave_running();
                 });
             }
             for _ in 0..2000 {
-                gate.stop(None, || 0, Spin(10), None).unwrap();
+                gate.stop(None, || 0, Spin(10), false, None).unwrap();
                 assert_eq!(inside.load(Relaxed), 0);
                 assert_eq!(gate.running(), 0);
                 gate.release();
@@ -319,13 +414,13 @@ mod tests {
     #[test]
     fn a_stop_that_nobody_answers_is_cancelled_and_blocks_nobody() {
         let gate = Gate::default();
-        gate.enter_running(Spin(0));
+        gate.enter_running(Spin(0), || 0);
         let t = std::sync::atomic::AtomicU64::new(0);
         // A virtual clock that advances with each look.
-        let r = gate.stop(Some(5), || t.fetch_add(1, Relaxed), Spin(1_000_000), None);
+        let r = gate.stop(Some(5), || t.fetch_add(1, Relaxed), Spin(1_000_000), false, None);
         assert_eq!(r, Err(Cancelled { running: 1 }));
         assert!(!gate.stop_requested());
         gate.leave_running();
-        assert!(!gate.enter_running(Spin(0)));
+        assert!(!gate.enter_running(Spin(0), || 0));
     }
 }

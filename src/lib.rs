@@ -64,6 +64,8 @@ mod mutator;
 pub mod no_heap;
 #[expect(clippy::disallowed_types, reason = "listeners run on the writer's thread")]
 mod notice;
+#[allow(unsafe_code)]
+mod placement;
 #[expect(clippy::disallowed_methods, reason = "the memory thread, which waits for the system")]
 pub mod pressure;
 pub mod queue;

@@ -17,6 +17,7 @@ use crate::error::AllocError;
 use crate::gate::Spin;
 use crate::gc::Gc;
 use crate::hooks::fault;
+use crate::placement::current_cpu;
 use crate::shared::{Local, MutatorState, Record, Shared};
 use crate::slot::Barrier;
 use crate::sync::futex_wait;
@@ -188,6 +189,8 @@ impl<'h> Mutator<'h> {
             return;
         }
         r.set_state(state);
+        // Relaxed: ordered by the gate.
+        r.cpu.store(current_cpu(), Relaxed);
         // Relaxed: a report; a request that ends meanwhile is not counted.
         let asked = s.asked_ns.load(Relaxed);
         if asked != 0 {
@@ -199,7 +202,7 @@ impl<'h> Mutator<'h> {
         if s.gate.polls_always() {
             s.wait_for_step();
         }
-        s.gate.enter_running(Spin::NONE);
+        s.gate.enter_running(Spin::NONE, || s.clock.now());
         r.set_state(MutatorState::Running);
         self.after_stop(true);
         s.paused.fetch_sub(1, Relaxed);
@@ -241,7 +244,7 @@ impl<'h> Mutator<'h> {
             r.set_state(MutatorState::Running);
             return;
         }
-        s.gate.enter_running(Spin::NONE);
+        s.gate.enter_running(Spin::NONE, || s.clock.now());
         r.set_state(MutatorState::Running);
         // A mutator that was outside holds nothing: it has passed this cycle's safepoint.
         self.note_safepoint();
@@ -467,7 +470,7 @@ impl<'h> Mutator<'h> {
             s.wake_collector();
             futex_wait(&s.memory_seq, seq, Some(s.clock.now().saturating_add(10_000_000)));
             s.waiting_for_memory.fetch_sub(1, Relaxed);
-            s.gate.enter_running(Spin::NONE);
+            s.gate.enter_running(Spin::NONE, || s.clock.now());
             r.set_state(MutatorState::Running);
             self.after_stop(false);
             if let Some(c) = self.with_local(|l| l.cursors.refill(&s.space, cursor, s.colour())) {

@@ -392,6 +392,7 @@ impl Shared {
     /// A tick of the alarm, at `now_ns`: wakes the collector if there may be something for it to do. O(1).
     #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
     pub(crate) fn tick(&self, now_ns: u64) {
+        self.gate.look(now_ns);
         // Relaxed: hints from the collector, which decides by its own ledger.
         let due = self.wants_ticks.load(Relaxed) && now_ns >= self.next_start_ns.load(Relaxed);
         let full = self.space.used_bytes() > self.trigger_bytes.load(Relaxed);

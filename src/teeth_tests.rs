@@ -50,7 +50,7 @@ fn an_entry_recycled_while_referenced_is_found() {
 /// How often a stop looks at the clock before it ends, and how, when the one mutator comes at the look `answer`.
 fn looks(deadline: Option<u64>, answer: u64) -> (u64, Result<(), Cancelled>) {
     let gate = Gate::default();
-    gate.enter_running(Spin(0));
+    gate.enter_running(Spin(0), || 0);
     let looks = Cell::new(0);
     let now = || {
         looks.set(looks.get() + 1);
@@ -60,7 +60,7 @@ fn looks(deadline: Option<u64>, answer: u64) -> (u64, Result<(), Cancelled>) {
         looks.get()
     };
     // A virtual clock: each look takes a nanosecond. It never sleeps, because nobody would wake it.
-    let out = gate.stop(deadline, now, Spin(u32::MAX), None);
+    let out = gate.stop(deadline, now, Spin(u32::MAX), false, None);
     (looks.get(), out)
 }
 

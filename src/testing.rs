@@ -352,7 +352,7 @@ impl TestHeap {
         impl Drop for Back<'_, '_> {
             fn drop(&mut self) {
                 let (s, r) = (self.0.shared(), self.0.record());
-                s.gate.enter_running(s.spin);
+                s.gate.enter_running(s.spin, || s.clock.now());
                 r.set_state(MutatorState::Running);
                 self.0.after_stop(true);
             }

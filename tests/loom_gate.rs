@@ -68,7 +68,7 @@ impl World {
     }
 
     fn stop(&self) {
-        assert_eq!(self.gate.stop(None, || 0, Spin(0), None), Ok(()));
+        assert_eq!(self.gate.stop(None, || 0, Spin(0), false, None), Ok(()));
         assert_eq!(self.gate.running(), 0);
     }
 }
@@ -78,7 +78,7 @@ fn runs_twice(world: &Arc<World>) -> thread::JoinHandle<()> {
     let world = Arc::clone(world);
     thread::spawn(move || {
         for _ in 0..2 {
-            world.gate.enter_running(Spin(0));
+            world.gate.enter_running(Spin(0), || 0);
             world.run(0);
             world.gate.leave_running();
         }
@@ -96,11 +96,11 @@ fn a_stop_excludes_and_orders() {
                 let world = Arc::clone(&world);
                 thread::spawn(move || {
                     let gate = &world.gate;
-                    gate.enter_running(Spin(0));
+                    gate.enter_running(Spin(0), || 0);
                     let before = world.run(i);
                     if i == 0 && gate.stop_requested() {
                         gate.leave_running();
-                        gate.enter_running(Spin(0));
+                        gate.enter_running(Spin(0), || 0);
                         // The phase never goes back.
                         assert!(world.run(i) >= before);
                     }
@@ -124,7 +124,7 @@ fn a_polling_mutator_is_stopped_and_sees_the_new_phase() {
         let world = World::new(1);
         let other = Arc::clone(&world);
         // The mutator runs before the stop is asked for.
-        world.gate.enter_running(Spin(0));
+        world.gate.enter_running(Spin(0), || 0);
         let collector = thread::spawn(move || {
             other.stop();
             let runs = other.collect();
@@ -135,7 +135,7 @@ fn a_polling_mutator_is_stopped_and_sees_the_new_phase() {
         while world.run(0) == 0 {
             if world.gate.stop_requested() {
                 world.gate.leave_running();
-                world.gate.enter_running(Spin(0));
+                world.gate.enter_running(Spin(0), || 0);
             }
             thread::yield_now();
             runs += 1;
@@ -158,7 +158,7 @@ fn a_stop_cancelled_at_its_deadline_blocks_nobody() {
         let mutator = runs_twice(&world);
         for _ in 0..2 {
             // The deadline is over at the first look at the clock.
-            match world.gate.stop(Some(0), || 0, Spin(0), None) {
+            match world.gate.stop(Some(0), || 0, Spin(0), false, None) {
                 Ok(()) => {
                     world.collect();
                     world.gate.release();
@@ -190,11 +190,11 @@ fn native_transitions_and_late_waking() {
         let mutator = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
-                world.gate.enter_running(Spin(0));
+                world.gate.enter_running(Spin(0), || 0);
                 let first = world.run(0);
                 world.gate.leave_running();
                 // Native.
-                world.gate.enter_running(Spin(1));
+                world.gate.enter_running(Spin(1), || 0);
                 let second = world.run(0);
                 world.gate.leave_running();
                 assert!(first <= second && second <= 2);
@@ -237,6 +237,38 @@ fn an_announced_end_loses_nobody() {
     });
 }
 
+/// A collector that relies on a mutator that spins, instead of setting a timer: it is woken when that one stops spinning, or
+/// the alarm looks, and cancels the stop of another mutator that does not arrive. (A wake-up that is lost is a deadlock.)
+#[test]
+fn a_collector_without_a_timer_is_woken_by_a_watcher() {
+    explore(2, || {
+        let world = World::new(2);
+        world.gate.let_spin(Spin(1));
+        // One that does not arrive.
+        world.gate.enter_running(Spin(0), || 0);
+        world.gate.enter_running(Spin(0), || 0);
+        let watcher = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                world.run(0);
+                world.gate.leave_running();
+                world.gate.enter_running(Spin(0), || 0);
+                world.run(0);
+                world.gate.leave_running();
+            })
+        };
+        let clock = AtomicU32::new(0);
+        let now = || u64::from(clock.fetch_add(1, Relaxed));
+        // A tick of the alarm, before its time.
+        world.gate.look(0);
+        assert!(world.gate.stop(Some(2), now, Spin(0), true, None).is_err());
+        watcher.join().unwrap();
+        world.gate.leave_running();
+        world.stop();
+        world.gate.release();
+    });
+}
+
 /// The nudge of a slow stop is called at most once, and the stop goes on as before.
 #[test]
 fn a_nudge_changes_nothing() {
@@ -245,7 +277,7 @@ fn a_nudge_changes_nothing() {
         let mutator = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
-                world.gate.enter_running(Spin(0));
+                world.gate.enter_running(Spin(0), || 0);
                 world.run(0);
                 world.gate.leave_running();
             })
@@ -254,7 +286,7 @@ fn a_nudge_changes_nothing() {
         let clock = AtomicU32::new(0);
         let now = || u64::from(clock.fetch_add(1, Relaxed));
         let mut nudge = || nudges += 1;
-        assert_eq!(world.gate.stop(None, now, Spin(0), Some((1, &mut nudge))), Ok(()));
+        assert_eq!(world.gate.stop(None, now, Spin(0), false, Some((1, &mut nudge))), Ok(()));
         world.collect();
         world.gate.release();
         mutator.join().unwrap();

@@ -1,6 +1,6 @@
 //! One quantum, and the end of a cycle.
 
-use super::{BACK_OFF_MAX, Driver, HELP_AT_ONCE, NO_PATIENCE, NO_PATIENCE_NS, PATIENCE_NS, WAKE_AHEAD_NS};
+use super::{BACK_OFF_MAX, Driver, NO_PATIENCE, NO_PATIENCE_NS, PATIENCE_NS, WAKE_AHEAD_NS};
 use crate::boost::Boosted;
 use crate::collector::{Progress, Stopped};
 use crate::events::{CycleEnd, Event, Quantum};
@@ -56,16 +56,12 @@ impl Driver {
         let room = s.cpus.saturating_sub(u32::from(!fifo));
         s.gate.let_spin(if running_at_first <= room { s.pause_spin } else { Spin::NONE });
         let announces = s.cpus > 1 && synchronous.is_none() && (fifo || running_at_first <= room);
-        let eager = self.help_at_once > 0;
+        let eager = self.help.at_once();
         let patience = if eager { NO_PATIENCE_NS } else { PATIENCE_NS }.min(stop_budget / 2);
         let spin = if eager { Spin(self.spin.0.max(NO_PATIENCE.0)) } else { self.spin };
         let nudge: Option<(u64, &mut dyn FnMut())> = Some((start_ns.saturating_add(patience), &mut help));
         let stopped = Stopped::try_new(s, Some(start_ns.saturating_add(stop_budget)), spin, nudge);
-        if eager {
-            self.help_at_once -= 1;
-        } else if boosted.as_ref().is_some_and(Boosted::any) {
-            self.help_at_once = HELP_AT_ONCE;
-        }
+        self.help.stopped(boosted.as_ref().is_some_and(Boosted::any));
         self.boosted = boosted;
         let stopped = match stopped {
             Ok(stopped) => stopped,
@@ -153,6 +149,9 @@ impl Driver {
             if synchronous.is_none() {
                 self.collector.hold = s.config.stress.yield_before;
             }
+        }
+        if (2..=s.cpus).contains(&running_at_first) {
+            self.placement.spread(s, &stopped);
         }
         self.collector.dismiss_helpers();
         self.stressed.yields = self.collector.held;

@@ -20,7 +20,7 @@ fn stopped_during(f: impl FnOnce(&mut Mutator<'_>)) -> bool {
             while !inside.load(SeqCst) {
                 std::thread::yield_now();
             }
-            shared.gate.stop(None, || 0, Spin(0), None).unwrap();
+            shared.gate.stop(None, || 0, Spin(0), false, None).unwrap();
             stopped.store(true, SeqCst);
             shared.gate.release();
         });

@@ -54,6 +54,8 @@ pub(crate) struct Record {
     pub(crate) roots: Table,
     /// The attached thread, for the system.
     pub(crate) thread_id: AtomicI32,
+    /// The CPU on which its mutator arrived at the last stop.
+    pub(crate) cpu: AtomicU32,
     pub(crate) index: u32,
     pub(crate) link: AtomicU32,
     name: SlowMutex<Arc<str>>,
@@ -96,7 +98,7 @@ unsafe impl Sync for Record {}
 unsafe impl Send for Record {}
 
 impl Record {
-    fn new(index: u32) -> Record {
+    pub(crate) fn new(index: u32) -> Record {
         Record {
             local: UnsafeCell::new(Local::default()),
             colour_epoch: AtomicU32::new(0),
@@ -108,6 +110,7 @@ impl Record {
             log_link: AtomicU32::new(0),
             roots: Table::new(),
             thread_id: AtomicI32::new(0),
+            cpu: AtomicU32::new(u32::MAX),
             index,
             link: AtomicU32::new(0),
             name: SlowMutex::new("".into()),

@@ -414,7 +414,7 @@ impl TimedHeap {
             }
             let round = locked(&self.driver).round();
             if std::mem::take(&mut self.machine.lock().arrived) {
-                s.gate.enter_running(s.spin);
+                s.gate.enter_running(s.spin, || s.clock.now());
                 m.record().set_state(MutatorState::Running);
                 m.after_stop(true);
                 // Relaxed: for reports only.
