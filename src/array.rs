@@ -61,8 +61,24 @@ impl<E: 'static> ElementOf<E> {
     };
     pub(crate) const VALUES: &'static TypeInfo =
         &TypeInfo { tag: TYPE_TAG, kind: Kind::Values, drop: None, name: std::any::type_name::<GcArray<E>> };
-    pub(crate) const SLOTS: &'static TypeInfo =
-        &TypeInfo { tag: TYPE_TAG, kind: Kind::Slots, drop: None, name: std::any::type_name::<GcArray<E>> };
+}
+
+impl<T: Trace> ElementOf<Slot<T>> {
+    pub(crate) const SLOTS: &'static TypeInfo = &TypeInfo {
+        tag: TYPE_TAG,
+        kind: if T::NEEDS_TRACE { Kind::Slots } else { Kind::LeafSlots },
+        drop: None,
+        name: std::any::type_name::<GcArray<Slot<T>>>,
+    };
+}
+
+/// What the elements of a spine are to the collector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Elements {
+    Values,
+    Slots,
+    /// Slots whose objects have none.
+    LeafSlots,
 }
 
 /// # Safety
@@ -134,10 +150,13 @@ unsafe fn element_ptr<E>(cell: *mut u8, i: usize) -> *mut E {
 ///
 /// # Safety
 /// `cell` is a complete spine.
-pub(crate) unsafe fn units_of_spine(cell: *mut u8, slots: bool) -> u32 {
+pub(crate) unsafe fn units_of_spine(cell: *mut u8, elements: Elements) -> u32 {
     // SAFETY: by this function's contract.
     let units = unsafe {
-        if slots { len_of(cell).div_ceil(SLOT_SLICE) } else { shape_of(cell).0.div_ceil(LEAF_SLICE) }
+        match elements {
+            Elements::Values => shape_of(cell).0.div_ceil(LEAF_SLICE),
+            Elements::Slots | Elements::LeafSlots => len_of(cell).div_ceil(SLOT_SLICE),
+        }
     };
     u32::try_from(units).unwrap_or(u32::MAX)
 }
@@ -150,14 +169,14 @@ pub(crate) unsafe fn units_of_spine(cell: *mut u8, slots: bool) -> u32 {
 pub(crate) unsafe fn scan_spine(
     cell: *mut u8,
     slice: u32,
-    slots: bool,
+    elements: Elements,
     queue: &mut MarkQueue,
     space: &Space,
 ) {
     const { assert!(per_leaf(size_of::<usize>()).is_multiple_of(SLOT_SLICE), "a slice lies in one leaf") };
     // SAFETY: by this function's contract.
     let (full, depth) = unsafe { shape_of(cell) };
-    if !slots {
+    if elements == Elements::Values {
         let begin = slice as usize * LEAF_SLICE;
         for k in begin..full.min(begin + LEAF_SLICE) {
             // SAFETY: `k` is below the number of leaves, and a complete spine has all of them.
@@ -185,7 +204,12 @@ pub(crate) unsafe fn scan_spine(
         // SAFETY: `first..first + n` are slots of this array, which are atomic pointers.
         let slot = unsafe { &*first.add(i) };
         // Acquire: pairs with the Release of the store that published the object, when a helper is late.
-        queue.visit(space, slot.load(Acquire));
+        let object = slot.load(Acquire);
+        if elements == Elements::LeafSlots {
+            queue.visit_leaf(space, object);
+        } else {
+            queue.visit(space, object);
+        }
     }
 }
 

@@ -16,7 +16,7 @@
 //! | step | unit |
 //! |---|---|
 //! | arm, terminate | O(1) |
-//! | mark | 32 references or objects, plus the slots of one object |
+//! | mark | 128 references or objects, plus the slots of one object |
 //! | await | a wait of 32 looks for a helper's work |
 //! | roots, globals, softs, queued, weak, finalizers, revive, bury | 32 entries |
 //! | ephemerons | 32 entries, or 128 empty buckets; an object's look-up in a chain of expected length 1 |
@@ -370,7 +370,7 @@ impl Collector {
         debug_assert!(self.queue.is_empty() && s.logs.is_drained() && !s.space.has_grey());
         // Keys that died in the last cycle are waited for no more.
         self.pending = Pending::default();
-        (self.queue.scanned, self.queue.spilled) = (0, 0);
+        (self.queue.scanned, self.queue.spilled, self.queue.scan_leaves) = (0, 0, false);
         // Relaxed: no helper is in.
         s.crew.scanned.store(0, Relaxed);
         // Release: pairs with the Acquire of those who look without the gate (requests, waits for memory); mutators see it
@@ -503,6 +503,7 @@ impl Collector {
             // Another one for each cycle: Weyl steps from a random start.
             self.secret = self.secret.wrapping_add(0x9E37_79B9_7F4A_7C15);
             self.pending.begin(&s.ephemerons, self.secret);
+            self.queue.scan_leaves = s.ephemerons.len() > 0;
         }
         if !self.pending.pass_is_over() && !fault!(s, NoEphemeronPass) {
             self.pending.pass(&s.ephemerons, &s.space, |value| self.queue.visit(&s.space, value));

@@ -412,12 +412,11 @@ impl Config {
         self.initial_heap.unwrap_or(self.heap)
     }
 
-    /// Threads that mark: those configured, else one for each two CPUs that the process may use, at least 1 and at most 4.
-    /// While a quantum lasts the mutators are stopped, so their CPUs have nothing to do; what further threads gain beyond the
-    /// time that it takes to wake them has not been shown.
+    /// Threads that mark: those configured, else one for each CPU that the process may use, at most 4. While a quantum lasts the
+    /// mutators are stopped, so their CPUs have nothing to do; what further threads gain has not been shown.
     pub fn effective_gc_threads(&self) -> u32 {
         let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.gc_threads.unwrap_or_else(|| (cpus() as u32 / 2).clamp(1, 4))
+        self.gc_threads.unwrap_or_else(|| (cpus() as u32).clamp(1, 4))
     }
 
     /// The announced external memory that starts a cycle: as set, or a quarter of the heap.

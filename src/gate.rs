@@ -146,7 +146,8 @@ impl Gate {
                 w = self.word.load(Relaxed);
                 continue;
             }
-            // Acquire: pairs with the Release in `release`. Release: a watcher is none any more, which `stop` must see.
+            // AcqRel: pairs with the Release in `release`, and with the AcqRel in `stop`, which is to see that this watcher is none any
+            // more. Relaxed: a failed one is tried again.
             match self.word.compare_exchange_weak(w, w + 1, AcqRel, Relaxed) {
                 Ok(_) => return waited,
                 Err(x) => w = x,
@@ -218,7 +219,8 @@ impl Gate {
 
     /// This watcher looks no more: wakes a collector that may rely on it.
     fn end_watch(&self) {
-        // AcqRel: a read-modify-write, so that either it sees the stop, or `stop` comes after it and sees one watcher less.
+        // AcqRel: pairs with the AcqRel in `stop`. As both are read-modify-writes, either this one sees the stop, or `stop` comes after it
+        // and sees one watcher less.
         let w = self.word.fetch_add(0, AcqRel);
         if w & STOP != 0 && w & COUNT > 0 {
             self.stir();

@@ -113,7 +113,9 @@ impl<T: Trace> Slot<T> {
     #[inline]
     pub unsafe fn __trace(&self, tracer: &mut Tracer<'_>) {
         // The acquire matters when a helper is late and mutators run; else the stop orders their stores.
-        tracer.visit(self.cell.load());
+        let cell = self.cell.load();
+        // A slot refers to objects of its own type only.
+        if T::NEEDS_TRACE { tracer.visit(cell) } else { tracer.visit_leaf(cell) }
     }
 
     /// The object referred to. One acquire load.

@@ -1,13 +1,13 @@
 //! The mark queue: marking without recursion, with prefetching, in bounded steps.
 //!
 //! # State
-//! A reference found in a slot first waits in a small ring while its mark and its object are being fetched
-//! (Cher, Hosking, Vitek, *Software prefetching for mark-sweep garbage collection*, ASPLOS 2004; what waits is the
-//! reference and not the object, as in Garner, Blackburn, Frampton, *Effective prefetch for mark-sweep garbage
-//! collection*, ISMM 2007). When it leaves the ring it is marked; if it was not marked before, it goes on the stack, from
-//! which it is scanned at once, while it is in the cache. A full stack spills to grey bits beside the mark bits, so
-//! that nothing is ever allocated or lost (INV-MARK-GREY: every marked, unscanned object is in a mark queue or a packet, in
-//! a log, or has a grey bit).
+//! A reference found in a slot first waits in a small ring while its mark is being fetched (Garner, Blackburn, Frampton,
+//! *Effective prefetch for mark-sweep garbage collection*, ISMM 2007: references wait, not objects). When it leaves the ring it is
+//! marked. If it was not marked before, the object is fetched while it waits in a second ring (Cher, Hosking, Vitek, *Software
+//! prefetching for mark-sweep garbage collection*, ASPLOS 2004), and goes on the stack, from which it is scanned at once. An object
+//! whose type has no slots is only marked, without ever being looked at, unless it may be the key of an ephemeron. A full stack
+//! spills to grey bits beside the mark bits, so that nothing is ever allocated or lost (INV-MARK-GREY: every marked, unscanned
+//! object is in a mark queue or a packet, in a log, or has a grey bit).
 //!
 //! The oldest entries of the stack may be given away to another queue ([`MarkQueue::give`]): they stand for the most
 //! work. Of an array that is being scanned, half of what is left is given.
@@ -21,7 +21,7 @@
 //! [`STEP_UNITS`] units, where a visited reference, a scanned object and a marked leaf count one each; plus the
 //! slots of one object (at most 1023).
 
-use crate::array::{scan_spine, units_of_spine};
+use crate::array::{Elements, scan_spine, units_of_spine};
 use crate::crew::Work;
 use crate::header;
 use crate::trace::{Kind, Tracer};
@@ -30,10 +30,21 @@ use metronome_arraylet::marking::MarkPlace;
 use metronome_arraylet::space::prefetch;
 
 /// Units of one mark step.
-pub(crate) const STEP_UNITS: u32 = if cfg!(metronome_tiny) { 4 } else { 32 };
-const RING: usize = if cfg!(metronome_tiny) { 2 } else { 16 };
+pub(crate) const STEP_UNITS: u32 = if cfg!(metronome_tiny) { 4 } else { 128 };
+/// References whose marks are being fetched, and objects that are. Powers of two.
+const MARKS: usize = if cfg!(metronome_tiny) { 2 } else { 8 };
+const OBJECTS: usize = if cfg!(metronome_tiny) { 2 } else { 16 };
 /// Most objects on the stack, whatever the configuration says: in a tiny build most of them spill to grey bits.
 const STACK_MAX: usize = if cfg!(metronome_tiny) { 4 } else { usize::MAX };
+
+/// In the low bit of a reference that waits: the object's type has no slots. Cells are aligned to 8 bytes.
+const LEAF: usize = 1;
+
+/// The reference without that note.
+#[inline(always)]
+fn plain(noted: *mut u8) -> *mut u8 {
+    noted.map_addr(|a| a & !LEAF)
+}
 
 /// An object to scan.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +70,49 @@ impl Entry {
     }
 }
 
+/// Pointers in the order in which they came. `N` is a power of two.
+#[derive(Debug)]
+struct Ring<T, const N: usize> {
+    at: [T; N],
+    head: usize,
+    len: usize,
+}
+
+impl<T: Copy, const N: usize> Ring<T, N> {
+    const fn new(none: T) -> Ring<T, N> {
+        Ring { at: [none; N], head: 0, len: 0 }
+    }
+
+    /// Adds `p`; a full ring returns its oldest entry.
+    #[inline(always)]
+    fn push(&mut self, p: T) -> Option<T> {
+        if self.len == N {
+            let old = std::mem::replace(&mut self.at[self.head % N], p);
+            self.head += 1;
+            return Some(old);
+        }
+        self.at[(self.head + self.len) % N] = p;
+        self.len += 1;
+        None
+    }
+
+    /// Takes the oldest entry.
+    #[inline(always)]
+    fn pop(&mut self) -> Option<T> {
+        if self.len == 0 {
+            return None;
+        }
+        let p = self.at[self.head % N];
+        self.head += 1;
+        self.len -= 1;
+        Some(p)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = T> {
+        (0..self.len).map(|i| self.at[(self.head + i) % N])
+    }
+}
+
 /// Objects to scan.
 #[derive(Debug)]
 pub(crate) struct MarkQueue {
@@ -66,12 +120,15 @@ pub(crate) struct MarkQueue {
     /// Entries `bottom..top` are in use.
     bottom: usize,
     top: usize,
-    ring: [*mut u8; RING],
-    ring_head: usize,
-    ring_len: usize,
+    /// References that are to be marked.
+    marks: Ring<(*mut u8, MarkPlace), MARKS>,
+    /// Marked objects on their way to the stack.
+    objects: Ring<*mut u8, OBJECTS>,
     units: u32,
     /// No other thread marks at present.
     pub(crate) alone: bool,
+    /// Objects without slots are scanned too: each may be the key of an ephemeron.
+    pub(crate) scan_leaves: bool,
     /// Objects that went to grey bits because the stack was full.
     pub(crate) spilled: u64,
     /// Objects scanned in this cycle.
@@ -93,11 +150,11 @@ impl MarkQueue {
             stack: vec![empty; entries.clamp(2, STACK_MAX)].into_boxed_slice(),
             bottom: 0,
             top: 0,
-            ring: [std::ptr::null_mut(); RING],
-            ring_head: 0,
-            ring_len: 0,
+            marks: Ring::new((std::ptr::null_mut(), MarkPlace::NONE)),
+            objects: Ring::new(std::ptr::null_mut()),
             units: 0,
             alone: false,
+            scan_leaves: false,
             spilled: 0,
             scanned: 0,
         }
@@ -123,39 +180,66 @@ impl MarkQueue {
 
     /// Nothing waits here (grey bits are the heap's to know).
     pub(crate) fn is_empty(&self) -> bool {
-        self.top == self.bottom && self.ring_len == 0
+        self.top == self.bottom && self.marks.len == 0 && self.objects.len == 0
     }
 
     /// A reference to mark, or null.
     #[inline]
     pub(crate) fn visit(&mut self, space: &Space, cell: *mut u8) {
+        self.enqueue(space, cell, 0);
+    }
+
+    /// A reference to an object whose type has no slots, or null: there is nothing in it to look at.
+    #[inline]
+    pub(crate) fn visit_leaf(&mut self, space: &Space, cell: *mut u8) {
+        self.enqueue(space, cell, LEAF);
+    }
+
+    #[inline(always)]
+    fn enqueue(&mut self, space: &Space, cell: *mut u8, note: usize) {
         self.units += 1;
         if cell.is_null() {
             return;
         }
-        space.mark_place(cell).prefetch();
-        prefetch(cell);
-        if self.ring_len == RING {
-            self.settle(space);
+        let place = space.mark_place(cell);
+        space.prefetch_mark(place);
+        if let Some((oldest, place)) = self.marks.push((cell.map_addr(|a| a | note), place)) {
+            self.settle(space, oldest, place);
         }
-        self.ring[(self.ring_head + self.ring_len) % RING] = cell;
-        self.ring_len += 1;
     }
 
-    /// Takes the oldest reference out of the ring and marks it.
-    #[inline]
-    fn settle(&mut self, space: &Space) {
-        let cell = self.ring[self.ring_head];
-        self.ring_head = (self.ring_head + 1) % RING;
-        self.ring_len -= 1;
-        if self.mark(space.mark_place(cell)) {
-            self.push_marked(space, cell);
+    /// Marks a reference whose mark has been fetched; fetches the object if it was not marked before.
+    #[inline(always)]
+    fn settle(&mut self, space: &Space, noted: *mut u8, place: MarkPlace) {
+        if self.mark(space, place) {
+            let cell = plain(noted);
+            if noted != cell && !self.scan_leaves {
+                self.scanned += 1;
+                return;
+            }
+            prefetch(cell);
+            if let Some(oldest) = self.objects.push(cell) {
+                self.push_marked(space, oldest);
+            }
         }
+    }
+
+    /// Lets one of those that wait in the rings go on; false when there is none.
+    #[inline]
+    fn advance(&mut self, space: &Space) -> bool {
+        if let Some((cell, place)) = self.marks.pop() {
+            self.settle(space, cell, place);
+        } else if let Some(cell) = self.objects.pop() {
+            self.push_marked(space, cell);
+        } else {
+            return false;
+        }
+        true
     }
 
     #[inline(always)]
-    fn mark(&self, place: MarkPlace<'_>) -> bool {
-        if self.alone { place.set_alone() } else { place.set() }
+    fn mark(&self, space: &Space, place: MarkPlace) -> bool {
+        if self.alone { space.set_mark_alone(place) } else { space.set_mark(place) }
     }
 
     /// An object that is marked already and must be scanned.
@@ -184,7 +268,7 @@ impl MarkQueue {
     #[inline]
     pub(crate) fn mark_leaf(&mut self, space: &Space, leaf: *mut u8) {
         self.units += 1;
-        let _ = self.mark(space.mark_place(leaf));
+        let _ = self.mark(space, space.mark_place(leaf));
     }
 
     /// One step; false when nothing is left here. `scanned` is called with each object that was scanned: it may be the key
@@ -204,8 +288,7 @@ impl MarkQueue {
                 if e.slice == 0 {
                     scanned(e.cell);
                 }
-            } else if self.ring_len > 0 {
-                self.settle(space);
+            } else if self.advance(space) {
                 self.units += 1;
             } else {
                 return false;
@@ -231,15 +314,16 @@ impl MarkQueue {
                 // SAFETY: the header says that the cell holds the type that this function traces.
                 unsafe { trace(e.cell, &mut tracer) };
             }
-            Kind::Values => self.scan_array(space, e, false),
-            Kind::Slots => self.scan_array(space, e, true),
+            Kind::Values => self.scan_array(space, e, Elements::Values),
+            Kind::Slots => self.scan_array(space, e, Elements::Slots),
+            Kind::LeafSlots => self.scan_array(space, e, Elements::LeafSlots),
         }
     }
 
     /// Scans one slice; what is left of the array stays below what was found in it.
-    fn scan_array(&mut self, space: &Space, e: Entry, slots: bool) {
+    fn scan_array(&mut self, space: &Space, e: Entry, elements: Elements) {
         // SAFETY: the header says that the cell is a complete spine.
-        let end = if e.end == 0 { unsafe { units_of_spine(e.cell, slots) } } else { e.end };
+        let end = if e.end == 0 { unsafe { units_of_spine(e.cell, elements) } } else { e.end };
         if e.slice + 1 < end {
             // Popping made room, so this always fits.
             self.stack[self.top] = Entry { slice: e.slice + 1, end, ..e };
@@ -247,14 +331,14 @@ impl MarkQueue {
         }
         if e.slice < end {
             // SAFETY: as above, and the array has that slice.
-            unsafe { scan_spine(e.cell, e.slice, slots, self, space) };
+            unsafe { scan_spine(e.cell, e.slice, elements, self, space) };
         }
     }
 
     /// Calls `f` with each reference that waits here: for the verifier.
     pub(crate) fn for_each(&self, mut f: impl FnMut(*mut u8)) {
         self.stack[self.bottom..self.top].iter().for_each(|e| f(e.cell));
-        (0..self.ring_len).for_each(|i| f(self.ring[(self.ring_head + i) % RING]));
+        self.marks.iter().map(|(noted, _)| plain(noted)).chain(self.objects.iter()).for_each(f);
     }
 }
 
@@ -321,9 +405,8 @@ impl Work for MarkQueue {
             return false;
         }
         self.spilled += std::mem::take(&mut other.spilled);
-        while other.ring_len > 0 {
-            other.settle(space);
-        }
+        other.scan_leaves = self.scan_leaves;
+        while other.advance(space) {}
         let n = (other.top - other.bottom).min(limit);
         self.take(space, &other.stack[other.bottom..other.bottom + n]);
         other.bottom += n;
@@ -342,6 +425,6 @@ impl Work for MarkQueue {
 
     fn clear(&mut self) {
         (self.top, self.bottom) = (0, 0);
-        self.ring_len = 0;
+        (self.marks.len, self.objects.len) = (0, 0);
     }
 }

@@ -7,7 +7,7 @@ use metronome_barrier::Phase;
 
 /// A step longer than this is measured in CPU time too, to tell the collector's work from a preemption.
 const SUSPICIOUS_NS: u64 = 5_000;
-/// More than any step can take by its own work: a step has at most 32 units and the slots of one object, some 1,100 visits,
+/// More than any step can take by its own work: a step has at most 128 units and the slots of one object, some 1,200 visits,
 /// even if every one of them misses all caches. A step above it was interrupted where the thread's CPU clock does not show
 /// it: interrupts run on the thread's account, and so does, in most virtual machines, what the host takes.
 pub(crate) const STEP_CEILING_NS: u64 = 200_000;

@@ -46,6 +46,15 @@ impl Tracer<'_> {
         }
     }
 
+    /// The same for an object whose type has no slots.
+    #[inline]
+    pub(crate) fn visit_leaf(&mut self, cell: *mut u8) {
+        match &mut self.children {
+            None => self.queue.visit_leaf(self.space, cell),
+            Some(c) => c.push(cell),
+        }
+    }
+
     /// Visits a slot, for the derive. The array keeps a reference to another type from being dereferenced until it
     /// fits; with that, the call proves that the field is a slot of this crate.
     #[doc(hidden)]
@@ -200,6 +209,8 @@ pub(crate) enum Kind {
     Values,
     /// A spine of slots.
     Slots,
+    /// A spine of slots whose objects have none.
+    LeafSlots,
 }
 
 /// First word of all type information: lets the verifier tell a header from a wild pointer.

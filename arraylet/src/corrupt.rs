@@ -72,9 +72,9 @@ impl Space {
 
     /// Takes the mark off the cell that holds `p`, as if it had never been marked. *Stopped*.
     pub fn corrupt_unmark(&self, p: *const u8) {
-        let (meta, cell) = self.meta_and_cell(p);
+        let (marks, cell) = self.marks_and_cell(p);
         // Relaxed: stopped.
-        meta.mark[cell / 64].fetch_and(!(1 << (cell % 64)), Relaxed);
+        marks[cell / 64].fetch_and(!(1 << (cell % 64)), Relaxed);
     }
 
     /// Breaks an invariant by means of region `id`. *Stopped*.
@@ -166,14 +166,14 @@ impl Space {
                 // Relaxed: one thread only, as all of this.
                 meta.swept.fetch_sub(1, Relaxed);
             }
-            Corruption::MarkedFree => set(&meta.mark, last),
+            Corruption::MarkedFree => set(self.table.marks(id.0), last),
             Corruption::BeyondLast => {
                 assert!(!cells.is_multiple_of(64), "the last word is full");
                 set(&meta.alloc, cells);
             }
             Corruption::GreyFree => set(&meta.grey, last),
             Corruption::CondemnedMarked => {
-                set(&meta.mark, 0);
+                set(self.table.marks(id.0), 0);
                 set(&meta.condemned, 0);
             }
             Corruption::CondemnedFree => set(&meta.condemned, last),

@@ -30,6 +30,7 @@ mod poison;
 mod pool;
 pub mod promise;
 pub mod region;
+mod side;
 pub mod size;
 #[expect(
     clippy::disallowed_types,

@@ -1,47 +1,18 @@
 //! Marking: the mark bits, and the grey bits beside them.
 
 use crate::class::{BITMAP_WORDS, REGION_BYTES};
-use crate::region::{RegionId, RegionMeta, RegionState};
+use crate::region::{Bitmap, RegionId, RegionState};
 use crate::space::Space;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
-/// Where the mark of one cell is: found once, used when it has been fetched.
-#[derive(Clone, Copy, Debug)]
-pub struct MarkPlace<'a> {
-    word: &'a AtomicU64,
-    bit: u32,
-}
+/// Where the mark of one cell is: found once, used when it has been fetched. Its number among all of the heap's mark bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkPlace(usize);
 
-impl MarkPlace<'_> {
-    /// Hints the processor to load the mark.
-    #[inline(always)]
-    pub fn prefetch(self) {
-        prefetch(std::ptr::from_ref(self.word).cast());
-    }
-
-    /// Sets the mark; true if this call did. Any running mutator or the collector.
-    #[inline(always)]
-    #[must_use]
-    pub fn set(self) -> bool {
-        let mask = 1 << self.bit;
-        // Relaxed: marks are read by the collector after a stop, whose handshake orders them.
-        self.word.load(Relaxed) & mask == 0 && self.word.fetch_or(mask, Relaxed) & mask == 0
-    }
-
-    /// The same without a locked instruction: for a collector that is the only one to mark. *Stopped*.
-    #[inline(always)]
-    #[must_use]
-    pub fn set_alone(self) -> bool {
-        let mask = 1 << self.bit;
-        // Relaxed: nobody else writes marks meanwhile; the next stop or hand-over orders them.
-        let old = self.word.load(Relaxed);
-        if old & mask != 0 {
-            return false;
-        }
-        self.word.store(old | mask, Relaxed);
-        true
-    }
+impl MarkPlace {
+    /// No place of any heap.
+    pub const NONE: MarkPlace = MarkPlace(usize::MAX);
 }
 
 impl Space {
@@ -49,30 +20,58 @@ impl Space {
     /// point into an allocated cell of this heap. O(1).
     #[inline]
     pub fn mark(&self, p: *const u8) -> bool {
-        self.mark_place(p).set()
+        self.set_mark(self.mark_place(p))
     }
 
     /// Where the mark of the cell that holds `p` is. As [`Space::mark`]: `p` must point into an allocated cell of this heap, or
     /// one that is not free before the place is used. O(1); reads one dense word for each region and not the mark itself.
     #[inline(always)]
     #[must_use]
-    pub fn mark_place(&self, p: *const u8) -> MarkPlace<'_> {
+    pub fn mark_place(&self, p: *const u8) -> MarkPlace {
         debug_assert!(self.contains(p));
         let id = self.region_of(p);
         let offset = (p.addr() & (REGION_BYTES - 1)) as u64;
         // Relaxed: fixed while the region is in use.
-        let i = ((offset * u64::from(self.reciprocal(id).load(Relaxed))) >> 32) as usize;
-        let meta = self.meta(id);
+        let i = ((offset * u64::from(self.table.reciprocal(id).load(Relaxed))) >> 32) as usize;
         // Relaxed: the bit was set before the reference could reach this thread.
-        debug_assert!(meta.alloc[i / 64].load(Relaxed) >> (i % 64) & 1 != 0, "marking a free cell");
-        MarkPlace { word: &meta.mark[i / 64 % BITMAP_WORDS], bit: (i % 64) as u32 }
+        debug_assert!(self.meta(id).alloc[i / 64].load(Relaxed) >> (i % 64) & 1 != 0, "marking a free cell");
+        MarkPlace(id as usize * (64 * BITMAP_WORDS) + i % (64 * BITMAP_WORDS))
+    }
+
+    /// Hints the processor to load the mark.
+    #[inline(always)]
+    pub fn prefetch_mark(&self, place: MarkPlace) {
+        prefetch(std::ptr::from_ref(self.table.mark_word(place.0)).cast());
+    }
+
+    /// Sets the mark; true if this call did. Any running mutator or the collector.
+    #[inline(always)]
+    #[must_use]
+    pub fn set_mark(&self, place: MarkPlace) -> bool {
+        let (word, mask) = (self.table.mark_word(place.0), 1 << (place.0 % 64));
+        // Relaxed: marks are read by the collector after a stop, whose handshake orders them.
+        word.load(Relaxed) & mask == 0 && word.fetch_or(mask, Relaxed) & mask == 0
+    }
+
+    /// The same without a locked instruction: for a collector that is the only one to mark. *Stopped*.
+    #[inline(always)]
+    #[must_use]
+    pub fn set_mark_alone(&self, place: MarkPlace) -> bool {
+        let (word, mask) = (self.table.mark_word(place.0), 1 << (place.0 % 64));
+        // Relaxed: nobody else writes marks meanwhile; the next stop or hand-over orders them.
+        let old = word.load(Relaxed);
+        if old & mask != 0 {
+            return false;
+        }
+        word.store(old | mask, Relaxed);
+        true
     }
 
     /// Whether the cell that holds `p` is marked. O(1).
     #[inline]
     #[must_use]
     pub fn is_marked(&self, p: *const u8) -> bool {
-        self.bit(p, |m| &m.mark)
+        self.bit(p, |id| self.table.marks(id))
     }
 
     /// Whether the cell that holds `p` is allocated. O(1).
@@ -80,7 +79,7 @@ impl Space {
     pub fn is_allocated(&self, p: *const u8) -> bool {
         self.contains(p)
             && self.meta(self.region_of(p)).state() != RegionState::Free
-            && self.bit(p, |m| &m.alloc)
+            && self.bit(p, |id| &self.meta(id).alloc)
     }
 
     /// Whether `p` lies in a region of leaves, whose cells have no header. O(1).
@@ -92,15 +91,15 @@ impl Space {
     /// Whether the cell that holds `p` is condemned. O(1).
     #[must_use]
     pub fn is_condemned(&self, p: *const u8) -> bool {
-        self.bit(p, |m| &m.condemned)
+        self.bit(p, |id| &self.meta(id).condemned)
     }
 
-    fn bit(&self, p: *const u8, map: impl Fn(&RegionMeta) -> &crate::region::Bitmap) -> bool {
+    fn bit<'a>(&self, p: *const u8, map: impl Fn(u32) -> &'a Bitmap) -> bool {
         debug_assert!(self.contains(p));
-        let meta = self.meta(self.region_of(p));
-        let i = self.cell_index(meta, p);
+        let id = self.region_of(p);
+        let i = self.cell_index(self.meta(id), p);
         // Relaxed: see `mark`.
-        map(meta)[i / 64].load(Relaxed) >> (i % 64) & 1 != 0
+        map(id)[i / 64].load(Relaxed) >> (i % 64) & 1 != 0
     }
 
     /// Remembers an allocated cell that is yet to be scanned: a marked one when the mark queue or a log is full, or

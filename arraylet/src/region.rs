@@ -42,7 +42,7 @@ pub enum RegionState {
 /// One bit for each cell.
 pub type Bitmap = [AtomicU64; BITMAP_WORDS];
 
-/// Metadata of one region. All-zero bytes are a valid Free region, so a fresh mapping is a valid table.
+/// Metadata of one region, but for its mark bits (see [`side`](crate::side)). All-zero bytes are a valid Free region, so a fresh mapping is a valid table.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct RegionMeta {
@@ -66,8 +66,6 @@ pub struct RegionMeta {
     pub(crate) passed_over: AtomicBool,
     /// Memory backs the region: it was touched or prefaulted, and not given back since.
     pub(crate) resident: AtomicBool,
-    /// Marked in this cycle (or allocated black).
-    pub(crate) mark: Bitmap,
     /// In use, or reserved by its owner's cursor.
     pub(crate) alloc: Bitmap,
     /// To be scanned: marked where the mark queue had no room, or not marked where shading is deferred.
@@ -77,7 +75,7 @@ pub struct RegionMeta {
 }
 
 /// Bytes of side metadata for each region: 3.2 % of it.
-pub const ENTRY_BYTES: usize = size_of::<RegionMeta>();
+pub const ENTRY_BYTES: usize = size_of::<RegionMeta>() + size_of::<Bitmap>();
 const _: () = assert!(ENTRY_BYTES == 64 + 4 * 8 * BITMAP_WORDS);
 
 impl RegionMeta {
@@ -120,8 +118,8 @@ impl RegionMeta {
         self.cells.load(Relaxed).div_ceil(64) as usize
     }
 
-    /// Prepares a free region for cells of `class`. Clears the bitmaps in use: at most 2 KiB.
-    pub(crate) fn init(&self, class: Class, drop_glue: bool, sweep: u32) {
+    /// Prepares a free region for cells of `class`; `marks` are its mark bits. Clears the bitmaps in use: at most 2 KiB.
+    pub(crate) fn init(&self, marks: &Bitmap, class: Class, drop_glue: bool, sweep: u32) {
         // Relaxed: the taker is the only user of the region.
         self.class.store(class.0, Relaxed);
         self.cell_size.store(class.size_dynamic() as u32, Relaxed);
@@ -131,7 +129,7 @@ impl RegionMeta {
         self.passed_over.store(false, Relaxed);
         self.swept.store(sweep, Relaxed);
         for i in 0..self.words() {
-            self.mark[i].store(0, Relaxed);
+            marks[i].store(0, Relaxed);
             self.alloc[i].store(0, Relaxed);
             self.grey[i].store(0, Relaxed);
             self.condemned[i].store(0, Relaxed);

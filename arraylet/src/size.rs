@@ -13,7 +13,7 @@
 
 use crate::class::REGION_SHIFT;
 use crate::os::{Mapping, ReserveError};
-use crate::region::RegionMeta;
+use crate::side::SideTable;
 use crate::space::Space;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,11 +25,6 @@ const BACK_CHUNK: u32 = if cfg!(metronome_tiny) { 2 } else { 64 };
 
 fn heap_range(first: u32, n: u32) -> Range<usize> {
     (first as usize) << REGION_SHIFT..(first as usize + n as usize) << REGION_SHIFT
-}
-
-fn table_range(first: u32, n: u32) -> Range<usize> {
-    let entry = size_of::<RegionMeta>();
-    first as usize * entry..(first as usize + n as usize) * entry
 }
 
 impl Space {
@@ -128,7 +123,7 @@ impl Space {
         if n == 0 {
             return Ok(());
         }
-        Mapping::check_available(heap_range(0, n).len() + table_range(0, n).len())?;
+        Mapping::check_available(heap_range(0, n).len() + SideTable::bytes_of(n))?;
         let mut note = |r: Option<String>| {
             if let Some(r) = r
                 && !refused.contains(&r)
@@ -148,7 +143,7 @@ impl Space {
             let chunk = left.min(BACK_CHUNK);
             self.pool.back_fresh(self.metas(), chunk, |first| {
                 note(self.heap.back(&heap_range(first, chunk), self.os.lock)?);
-                note(self.table.back(&table_range(first, chunk), self.os.lock)?);
+                self.table.back(first, chunk, self.os.lock)?.into_iter().for_each(&mut note);
                 Ok(())
             })?;
             left -= chunk;

@@ -19,7 +19,8 @@ use crate::cursor::CursorIndex;
 pub use crate::marking::prefetch;
 use crate::os::{Mapping, OsOptions, ReserveError};
 use crate::pool::Pool;
-use crate::region::{RegionId, RegionMeta, RegionState};
+use crate::region::{Bitmap, RegionId, RegionMeta, RegionState};
+use crate::side::SideTable;
 use crate::stack::IndexStack;
 use crate::stress::SpaceStress;
 use std::ptr::NonNull;
@@ -91,11 +92,9 @@ pub const RUN_BYTES_MAX: usize = if cfg!(metronome_tiny) { 64 } else { 8192 };
 #[derive(Debug)]
 pub struct Space {
     pub(crate) heap: Mapping,
-    pub(crate) table: Mapping,
+    pub(crate) table: SideTable,
     pub(crate) os: OsOptions,
     pub(crate) stress: SpaceStress,
-    /// Entries of the table: the maximum and the spare region (see [`crate::pool`]).
-    entries: u32,
     pub(crate) pool: Pool,
     /// Held by those who change which free regions are resident, and by the verifier.
     pub(crate) admin: Mutex<()>,
@@ -134,20 +133,18 @@ impl Space {
         if initial_bytes > max_bytes {
             return Err(ReserveError::Initial { initial: initial_bytes, max: max_bytes });
         }
+        // And the spare region (see `crate::pool`).
         let entries = max + 1;
-        let table_bytes = (entries as usize).checked_mul(size_of::<RegionMeta>() + size_of::<AtomicU32>());
-        let table_bytes = table_bytes.ok_or_else(|| size_error(max_bytes))?;
         let heap_bytes = (entries as usize).checked_mul(REGION_BYTES).ok_or_else(|| size_error(max_bytes))?;
         let align = (heap_bytes - REGION_BYTES).checked_next_power_of_two();
         let heap = Mapping::new(heap_bytes, align.ok_or_else(|| size_error(max_bytes))?)?;
-        let table = Mapping::new(table_bytes, REGION_BYTES)?;
+        let table = SideTable::new(entries, REGION_BYTES)?;
         let mut refused = heap.advise_huge(os.huge_pages);
         let space = Space {
             heap,
             table,
             os,
             stress: SpaceStress::default(),
-            entries,
             pool: Pool::new(max, os.backs()),
             admin: Mutex::new(()),
             used: AtomicU64::new(0),
@@ -163,31 +160,13 @@ impl Space {
 
     /// The metadata of all regions.
     #[must_use]
-    #[allow(unsafe_code)]
     pub fn metas(&self) -> &[RegionMeta] {
-        // SAFETY: the table is a zeroed mapping of this many entries; zeroes are a valid RegionMeta, all of its
-        // fields are atomics, and the mapping lives as long as `self`.
-        unsafe { std::slice::from_raw_parts(self.table.base().as_ptr().cast(), self.entries as usize) }
+        self.table.metas()
     }
 
-    #[inline]
-    #[allow(unsafe_code)]
-    pub(crate) fn meta(&self, id: u32) -> &RegionMeta {
-        debug_assert!(id < self.entries);
-        // SAFETY: ids come from this heap's lists, cursors and addresses, all below `entries` (INV-HEAP-POOL);
-        // otherwise as in `metas`.
-        unsafe { &*self.table.base().as_ptr().cast::<RegionMeta>().add(id as usize) }
-    }
-
-    /// The region's reciprocal once more, beside those of all other regions: so dense that who marks finds it in the nearest
-    /// cache. Written when the region is taken.
     #[inline(always)]
-    #[allow(unsafe_code)]
-    pub(crate) fn reciprocal(&self, id: u32) -> &AtomicU32 {
-        debug_assert!(id < self.entries);
-        let behind = self.entries as usize * size_of::<RegionMeta>();
-        // SAFETY: the table's mapping ends with one zeroed word for each region, behind the metadata; ids as in `meta`.
-        unsafe { &*self.table.base().as_ptr().add(behind).cast::<AtomicU32>().add(id as usize) }
+    pub(crate) fn meta(&self, id: u32) -> &RegionMeta {
+        self.table.meta(id)
     }
 
     pub(crate) fn link<'a>(&'a self) -> impl Fn(u32) -> &'a AtomicU32 + Copy {
@@ -253,8 +232,8 @@ impl Space {
         let id = self.pool.find(self.metas());
         self.zap_taken(id);
         // Relaxed: changed only while stopped.
-        self.meta(id).init(class, drop_glue, self.sweep.load(Relaxed));
-        self.reciprocal(id).store(class.reciprocal(), Relaxed);
+        self.meta(id).init(self.table.marks(id), class, drop_glue, self.sweep.load(Relaxed));
+        self.table.reciprocal(id).store(class.reciprocal(), Relaxed);
         Some(RegionId(id))
     }
 
@@ -313,11 +292,12 @@ impl Space {
         let longest = self.stress.run_bytes_max();
         let limit = cells.min(start + (longest / size).max(1));
         let end = bits::next_set(&meta.alloc, start, limit).unwrap_or(limit);
+        let marks = self.table.marks(id.0);
         let reserve = |w: usize, m: u64| {
             // Relaxed: the owner is the only one to set bits; the reaper may clear others in the same word.
             meta.alloc[w].fetch_or(m, Relaxed);
             if colour == Colour::Black {
-                meta.mark[w].fetch_or(m, Relaxed);
+                marks[w].fetch_or(m, Relaxed);
             }
         };
         let (mut gaps, mut next_cell) = (0, end);
@@ -386,7 +366,9 @@ impl Space {
         let end = start + (to.addr() - from.addr()) / size;
         self.vacate_run(id, start, end, size);
         let mut freed = 0;
-        bits::for_each_mask(start, end, |w, m| freed += unreserve_in_word(meta, w, m));
+        bits::for_each_mask(start, end, |w, m| {
+            freed += unreserve_in_word(&meta.alloc, self.table.marks(id.0), w, m)
+        });
         self.uncount(freed, size);
     }
 
@@ -405,7 +387,7 @@ impl Space {
             let start = w * 64 + first as usize;
             self.vacate_run(id, start, start + n as usize, size);
         }
-        self.uncount(unreserve_in_word(meta, w, gaps), size);
+        self.uncount(unreserve_in_word(&meta.alloc, self.table.marks(id.0), w, gaps), size);
     }
 
     /// The cells from `start` to `end` are about to be free. The region is the caller's until it is released, so they are
@@ -447,9 +429,9 @@ impl Space {
     }
 
     #[cfg(feature = "hooks")]
-    pub(crate) fn meta_and_cell(&self, p: *const u8) -> (&RegionMeta, usize) {
-        let meta = self.meta(self.region_of(p));
-        (meta, self.cell_index(meta, p))
+    pub(crate) fn marks_and_cell(&self, p: *const u8) -> (&Bitmap, usize) {
+        let id = self.region_of(p);
+        (self.table.marks(id), self.cell_index(self.meta(id), p))
     }
 
     pub(crate) fn current_sweep(&self) -> u32 {
@@ -459,10 +441,10 @@ impl Space {
 }
 
 /// Frees the cells `mask` of bitmap word `w` as far as they are reserved; returns how many. The region's owner, *running*.
-fn unreserve_in_word(meta: &RegionMeta, w: usize, mask: u64) -> u32 {
+fn unreserve_in_word(alloc: &Bitmap, marks: &Bitmap, w: usize, mask: u64) -> u32 {
     // Relaxed: owner only, see `Space::reserve_run`.
-    let freed = (meta.alloc[w].fetch_and(!mask, Relaxed) & mask).count_ones();
+    let freed = (alloc[w].fetch_and(!mask, Relaxed) & mask).count_ones();
     // Relaxed: as above; other mutators may mark other cells of the word.
-    meta.mark[w].fetch_and(!mask, Relaxed);
+    marks[w].fetch_and(!mask, Relaxed);
     freed
 }

@@ -53,7 +53,7 @@ impl Space {
     /// condemned. Collector, *stopped*. At most 64 words of three bitmaps; no object is touched.
     pub fn sweep_region(&self, id: RegionId) -> SweepOutcome {
         let mut out = SweepOutcome::default();
-        let meta = self.meta(id.0);
+        let (meta, marks) = (self.meta(id.0), self.table.marks(id.0));
         let state = meta.state();
         // Relaxed: stopped.
         let sweep = self.sweep.load(Relaxed);
@@ -67,10 +67,10 @@ impl Space {
         meta.passed_over.store(glue && state == RegionState::Owned, Relaxed);
         out.words = meta.words() as u32;
         for w in 0..meta.words() {
-            let (alloc, mark) = (meta.alloc[w].load(Relaxed), meta.mark[w].load(Relaxed));
+            let (alloc, mark) = (meta.alloc[w].load(Relaxed), marks[w].load(Relaxed));
             debug_assert_eq!(mark & !alloc, 0, "a free cell is marked");
             // Relaxed: stopped.
-            meta.mark[w].store(0, Relaxed);
+            marks[w].store(0, Relaxed);
             let dead = alloc & !mark;
             if !glue {
                 // Relaxed: as the marks; no mutator allocates here before the region is listed.

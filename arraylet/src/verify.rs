@@ -110,7 +110,7 @@ impl Space {
             let cells = meta.cells.load(Relaxed) as usize;
             for w in 0..meta.words() {
                 let word = |m: &crate::region::Bitmap| m[w].load(Relaxed);
-                let (alloc, mark) = (word(&meta.alloc), word(&meta.mark));
+                let (alloc, mark) = (word(&meta.alloc), word(self.table.marks(id as u32)));
                 let (grey, condemned) = (word(&meta.grey), word(&meta.condemned));
                 let bad = |what: &str, bits: u64| {
                     let cell = w * 64 + bits.trailing_zeros() as usize;
@@ -242,7 +242,7 @@ impl Space {
             let cells = meta.cells.load(Relaxed) as usize;
             let mut i = 0;
             while let Some(c) = crate::bits::next_set(&meta.alloc, i, cells) {
-                let marked = meta.mark[c / 64].load(Relaxed) >> (c % 64) & 1 != 0;
+                let marked = self.table.marks(id as u32)[c / 64].load(Relaxed) >> (c % 64) & 1 != 0;
                 f(self.cell_ptr(RegionId(id as u32), c as u32), marked);
                 i = c + 1;
             }

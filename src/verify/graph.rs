@@ -148,7 +148,7 @@ impl<'a> Graph<'a> {
                 unsafe { trace(object.cell, &mut tracer) };
             }
             Kind::Values => self.spine(object.cell, false, &mut out),
-            Kind::Slots => self.spine(object.cell, true, &mut out),
+            Kind::Slots | Kind::LeafSlots => self.spine(object.cell, true, &mut out),
         }
         out
     }
