@@ -462,7 +462,7 @@ options! {
     "Real-time priority of the alarm thread, above the collector's; 0 does not ask for one.";
 
     gc_threads, "gc-threads", "METRONOME_GC_THREADS", count(1, 64), Some("auto"), "threads", "1..=64 or auto", "auto",
-    "Threads that mark, the collector's own among them. auto is one for each two CPUs, 1 to 4.";
+    "Threads that mark, the collector's own among them. auto is one for each CPU, at most 4.";
 
     gc_cpu, "gc-cpu", "METRONOME_GC_CPU", count(0, 1023), Some("none"), "CPU", "0..=1023 or none", "none",
     "CPU that the collector thread is pinned to.";
