@@ -263,7 +263,7 @@ pub(crate) struct Collector {
     queue: MarkQueue,
     foreman: Foreman,
     pending: Pending,
-    secret: u64,
+    pub(crate) secret: u64,
     work: Work,
     /// Cycles that an unused soft reference is kept; set by the driver before each cycle.
     pub(crate) soft_age: u64,

@@ -2,12 +2,14 @@
 //!
 //! Recording never allocates, locks or does I/O; when the ring is full the newest event is dropped and counted.
 
+#[allow(unsafe_code)]
+pub(crate) mod ring;
+
 use crate::collector::{CycleCounts, StepName};
 use crate::reason::{CycleReason, DepartureReason, SyncReason};
 use crate::stats::ReferenceCounts;
 use metronome_barrier::Phase;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use ring::{Consumer, Producer};
 
 /// One quantum.
 #[derive(Clone, Copy, Debug)]
@@ -135,47 +137,36 @@ pub(crate) struct CycleEnd {
 
 /// The collector's end of the ring.
 #[derive(Debug)]
-pub(crate) struct Recorder {
-    ring: rtrb::Producer<Event>,
-    lost: Arc<AtomicU64>,
-}
+pub(crate) struct Recorder(Producer<Event>);
 
 /// The writer's end of the ring.
 #[derive(Debug)]
-pub(crate) struct Drain {
-    ring: rtrb::Consumer<Event>,
-    lost: Arc<AtomicU64>,
-}
+pub(crate) struct Drain(Consumer<Event>);
 
 /// A ring for `records` events, allocated now.
 pub(crate) fn ring(records: usize) -> (Recorder, Drain) {
-    let (mut producer, mut consumer) = rtrb::RingBuffer::new(records);
+    let (mut producer, mut consumer) = ring::ring(records);
     // Filled once, so that its pages are touched now and not in a quantum.
     while producer.push(Event::ClockStep { ns: 0 }).is_ok() {}
-    while consumer.pop().is_ok() {}
-    let lost = Arc::new(AtomicU64::new(0));
-    (Recorder { ring: producer, lost: Arc::clone(&lost) }, Drain { ring: consumer, lost })
+    while consumer.pop().is_some() {}
+    (Recorder(producer), Drain(consumer))
 }
 
 impl Recorder {
     /// Records an event, or counts it as lost. O(1), wait-free.
     #[cfg_attr(metronome_rtsan, sanitize(realtime = "nonblocking"))]
     pub(crate) fn emit(&mut self, e: Event) {
-        if self.ring.push(e).is_err() {
-            // Relaxed: a counter.
-            self.lost.fetch_add(1, Relaxed);
-        }
+        self.0.offer(e);
     }
 }
 
 impl Drain {
     pub(crate) fn next(&mut self) -> Option<Event> {
-        self.ring.pop().ok()
+        self.0.pop()
     }
 
     /// Events lost so far.
     pub(crate) fn lost(&self) -> u64 {
-        // Relaxed: a counter.
-        self.lost.load(Relaxed)
+        self.0.lost()
     }
 }

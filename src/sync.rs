@@ -1,9 +1,10 @@
-//! Atomics and futexes for slots, the stop protocol and the wait-free queues; the loom tests of these put a module of their own
-//! in this one's place.
+//! Atomics and futexes for slots, the stop protocol, the wait-free queues and the ring of events; the loom tests of these put
+//! a module of their own in this one's place.
 
 pub(crate) use metronome_arraylet::IndexStack;
 pub(crate) use std::hint::spin_loop;
-pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use std::sync::Arc;
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 /// The standard library's mutex, for what may wait: the ends of queues that ordinary threads share, attaching, what the
 /// program's own threads have to tell. Neither a quantum nor an end of a queue that is without waiting takes one.

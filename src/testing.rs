@@ -100,6 +100,8 @@ impl TestHeap {
         let checks = shared.config.verify.unwrap_or(Verify::HEAP);
         let mut collector = Collector::new(Arc::clone(&shared), entries);
         collector.verifier = Verifier::new(checks, false);
+        // What is done by hand is to be the same each time.
+        collector.secret = 0;
         Ok(TestHeap { shared, clock, collector: Mutex::new(collector) })
     }
 

@@ -12,8 +12,8 @@ pub use event::{HeapEvent, QuantumEvent, Seen};
 pub(crate) use feed::Feeds;
 
 use crate::config::Config;
+use crate::events::ring::Consumer;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What is watched, and since when.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,8 +34,7 @@ pub struct Watched {
 /// It does not keep the heap open. Dropping it ends the stream.
 #[derive(Debug)]
 pub struct Watch {
-    ring: rtrb::Consumer<Seen>,
-    lost: Arc<AtomicU64>,
+    ring: Consumer<Seen>,
     watched: Arc<Watched>,
 }
 
@@ -48,22 +47,20 @@ impl Watch {
 
     /// The next event, if there is one. Wait-free, O(1).
     pub fn try_next(&mut self) -> Option<Seen> {
-        self.ring.pop().ok()
+        self.ring.pop()
     }
 
     /// Events that found the ring full so far. (What the collector's own ring lost is an event,
     /// [`HeapEvent::Lost`].)
     #[must_use]
     pub fn lost(&self) -> u64 {
-        // Relaxed: a counter.
-        self.lost.load(Relaxed)
+        self.ring.lost()
     }
 
     /// Whether the heap is closed and everything has been taken.
     #[must_use]
     pub fn ended(&self) -> bool {
-        // In this order: what was put in before the end is seen to be there.
-        self.ring.is_abandoned() && self.ring.is_empty()
+        self.ring.has_ended()
     }
 }
 

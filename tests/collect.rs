@@ -87,7 +87,8 @@ fn a_cycle_by_quanta_finds_the_same_and_keeps_the_target() {
     let stats = heap.stats();
     assert_eq!((stats.synchronous_collections, stats.departures), (0, 0));
     let log = log.read(heap);
-    assert_eq!(log.cycles(), [CycleReason::Explicit]);
+    // Where cycles take long the pacer may begin one of its own before the heap is closed.
+    assert_eq!(log.cycles().first(), Some(&CycleReason::Explicit));
     assert_eq!((log.syncs().len(), log.departures().len()), (0, 0));
 }
 

@@ -8,6 +8,7 @@ mod allocates;
 use allocates::Allocates;
 use metronome_gc::{Heap, Root};
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Whether the script runs this.
 fn wanted() -> bool {
@@ -55,12 +56,19 @@ unsafe impl Sync for Shared {}
 #[ignore = "a fault for ThreadSanitizer"]
 fn data_race() {
     static SHARED: Shared = Shared(std::cell::UnsafeCell::new(0));
+    static THERE: AtomicU32 = AtomicU32::new(0);
     if !wanted() {
         return;
     }
     std::thread::scope(|s| {
         for _ in 0..2 {
             s.spawn(|| {
+                // Relaxed: both are there before either goes on, and that orders nothing: a thread that came when the
+                // other had ended would be ordered by the library's own accounts of threads.
+                THERE.fetch_add(1, Relaxed);
+                while THERE.load(Relaxed) < 2 {
+                    std::thread::yield_now();
+                }
                 for _ in 0..1000 {
                     // SAFETY: none, the other thread writes it too: that is the fault.
                     unsafe { *SHARED.0.get() += 1 };

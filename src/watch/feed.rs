@@ -1,19 +1,13 @@
 //! The writer's side: the rings of all watchers.
 
 use super::{Seen, Watch, Watched};
+use crate::events::ring::{Producer, ring};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-#[derive(Debug)]
-struct Feed {
-    ring: rtrb::Producer<Seen>,
-    lost: Arc<AtomicU64>,
-}
 
 /// All watchers of one heap.
 #[derive(Debug)]
 pub(crate) struct Feeds {
-    feeds: Vec<Feed>,
+    feeds: Vec<Producer<Seen>>,
     watched: Arc<Watched>,
     closed: bool,
 }
@@ -25,12 +19,11 @@ impl Feeds {
 
     /// One more watcher, with a ring for `records` events (at least one). Of a closed heap it has ended at once.
     pub(crate) fn add(&mut self, records: usize) -> Watch {
-        let (producer, consumer) = rtrb::RingBuffer::new(records.max(1));
-        let lost = Arc::new(AtomicU64::new(0));
+        let (producer, consumer) = ring(records);
         if !self.closed {
-            self.feeds.push(Feed { ring: producer, lost: Arc::clone(&lost) });
+            self.feeds.push(producer);
         }
-        Watch { ring: consumer, lost, watched: Arc::clone(&self.watched) }
+        Watch { ring: consumer, watched: Arc::clone(&self.watched) }
     }
 
     /// Whether anybody watches: whether events need to be made.
@@ -41,13 +34,10 @@ impl Feeds {
     /// Tells all watchers. Never waits.
     pub(crate) fn offer(&mut self, seen: Seen) {
         self.feeds.retain_mut(|feed| {
-            if feed.ring.is_abandoned() {
+            if feed.is_abandoned() {
                 return false;
             }
-            if feed.ring.push(seen.clone()).is_err() {
-                // Relaxed: a counter.
-                feed.lost.fetch_add(1, Relaxed);
-            }
+            feed.offer(seen.clone());
             true
         });
     }

@@ -1,6 +1,7 @@
-//! Steps of the model as operations on a real heap, with one mutator.
+//! Steps of the model as operations on a real heap.
 
 use crate::checker::Trace;
+use crate::mutators::{Mutators, Stage};
 use crate::state::{OBJECTS, Ref, State, members};
 use crate::steps::Step;
 use metronome_gc::config::Config;
@@ -18,12 +19,13 @@ pub(crate) struct Node {
 #[derive(Default)]
 pub(crate) struct Real {
     pub(crate) addresses: [usize; OBJECTS],
-    roots: [Option<Root<Node>>; 2],
     globals: [Option<Vec<Global<Node>>>; 2],
     weaks: [Option<Weak<Node>>; 2],
     long: Option<WeakLong<Node>>,
 }
 
+/// A mutator's own handles.
+pub(crate) type Roots = [Option<Root<Node>>; 2];
 pub(crate) type Locals<'m> = [Option<Gc<'m, Node>>; OBJECTS];
 
 pub(crate) fn heap(fault: Option<Fault>) -> TestHeap {
@@ -49,7 +51,13 @@ impl Real {
     }
 
     /// A step of the mutator that is no safepoint. For the upgrade of a weak reference whether it yielded; else true.
-    pub(crate) fn act<'m>(&mut self, m: &'m Mutator<'_>, locals: &mut Locals<'m>, step: Step) -> bool {
+    pub(crate) fn act<'m>(
+        &mut self,
+        m: &'m Mutator<'_>,
+        locals: &mut Locals<'m>,
+        roots: &mut Roots,
+        step: Step,
+    ) -> bool {
         let local = |locals: &Locals<'m>, o: usize| locals[o].expect("the model holds what it uses");
         match step {
             Step::Load { o, .. } => {
@@ -63,20 +71,40 @@ impl Real {
                 self.addresses[o] = Gc::address(node);
                 locals[o] = Some(node);
             }
-            Step::RootNew { o, e, .. } => self.roots[e] = Some(Root::new(m, local(locals, o))),
+            Step::RootNew { o, e, .. } => roots[e] = Some(Root::new(m, local(locals, o))),
             Step::RootGet { e, .. } => {
-                let got = self.roots[e].as_ref().map(|r| r.get(m));
+                let got = roots[e].as_ref().map(|r| r.get(m));
                 self.yielded(locals, got);
             }
             Step::RootDuplicate { e, to, .. } => {
-                self.roots[to] = self.roots[e].as_ref().map(|r| r.duplicate(m));
+                roots[to] = roots[e].as_ref().map(|r| r.duplicate(m));
             }
-            Step::RootDrop { e, .. } => self.roots[e] = None,
+            Step::RootDrop { e, .. } => roots[e] = None,
             Step::GlobalNew { o, e, .. } => self.globals[e] = Some(vec![Global::new(m, local(locals, o))]),
             Step::GlobalGet { e, .. } => {
                 let got = self.globals[e].as_ref().map(|g| g[0].get(m));
                 self.yielded(locals, got);
             }
+            Step::WeakNew { o, e, .. } => self.weaks[e] = Some(Weak::new(m, local(locals, o))),
+            Step::Upgrade { e, .. } | Step::UpgradeRefused { e, .. } => {
+                let got = self.weaks[e].as_ref().and_then(|w| w.upgrade(m));
+                self.yielded(locals, got);
+                return got.is_some();
+            }
+            Step::LongNew { o, .. } => self.long = Some(WeakLong::new(m, local(locals, o))),
+            Step::LongUpgrade { .. } => {
+                let got = self.long.as_ref().and_then(|w| w.upgrade(m));
+                self.yielded(locals, got);
+                return got.is_some();
+            }
+            _ => unreachable!("not in the scopes of these tests: {step}"),
+        }
+        true
+    }
+
+    /// A step of some thread, which need be no mutator.
+    pub(crate) fn drop_handle(&mut self, step: Step) {
+        match step {
             Step::GlobalClone { e } => {
                 let owners = self.globals[e].as_mut().expect("a global");
                 owners.push(owners[0].clone());
@@ -88,23 +116,10 @@ impl Real {
                     self.globals[e] = None;
                 }
             }
-            Step::WeakNew { o, e, .. } => self.weaks[e] = Some(Weak::new(m, local(locals, o))),
-            Step::Upgrade { e, .. } | Step::UpgradeRefused { e, .. } => {
-                let got = self.weaks[e].as_ref().and_then(|w| w.upgrade(m));
-                self.yielded(locals, got);
-                return got.is_some();
-            }
             Step::WeakDrop { e } => self.weaks[e] = None,
-            Step::LongNew { o, .. } => self.long = Some(WeakLong::new(m, local(locals, o))),
-            Step::LongUpgrade { .. } => {
-                let got = self.long.as_ref().and_then(|w| w.upgrade(m));
-                self.yielded(locals, got);
-                return got.is_some();
-            }
             Step::LongDrop => self.long = None,
             _ => unreachable!("not in the scopes of these tests: {step}"),
         }
-        true
     }
 }
 
@@ -133,64 +148,46 @@ fn milestone(step: Step) -> Milestone {
     }
 }
 
-/// Replays a counter-example; what was found (nothing, if all went well).
-pub(crate) fn replay(trace: &Trace, fault: Option<Fault>) -> Vec<String> {
-    let heap = heap(fault);
-    let mut real = Real::default();
+/// Replays a counter-example with so many mutators; what was found (nothing, if all went well).
+pub(crate) fn replay(trace: &Trace, mutators: usize, fault: Option<Fault>) -> Vec<String> {
+    let stage = Stage::new(heap(fault));
     let mut steps = trace.steps.iter().map(|(step, after)| (*step, *after)).collect::<Vec<_>>();
     let last = steps.last().expect("some steps").1;
     steps.extend(trace.last.map(|step| (step, last)));
-    let mut found = vec![];
-    heap.enter(|m| {
-        let mut at = 0;
-        let mut state = State::initial();
-        while at <= steps.len() && found.is_empty() {
-            at = segment(&heap, m, &mut real, &steps, at, &mut state, &mut found);
-            m.safepoint();
-        }
-    });
-    found
+    std::thread::scope(|scope| {
+        let mut mutators = Mutators::new(scope, &stage, mutators);
+        let mut found = vec![];
+        follow(&stage, &mut mutators, &steps, &mut found);
+        found
+    })
 }
 
-/// The steps up to a safepoint; after the last one the rest of the cycle.
-fn segment(
-    heap: &TestHeap,
-    m: &Mutator<'_>,
-    real: &mut Real,
-    steps: &[(Step, State)],
-    mut at: usize,
-    state: &mut State,
-    found: &mut Vec<String>,
-) -> usize {
-    let mut locals: Locals<'_> = [None; OBJECTS];
-    while let Some(&(step, after)) = steps.get(at) {
-        at += 1;
-        if let Step::Safepoint { .. } = step {
-            *state = after;
-            return at;
-        }
+/// All steps, and the rest of the cycle; the mutators keep their locals to its end.
+fn follow(stage: &Stage, mutators: &mut Mutators<'_, '_>, steps: &[(Step, State)], found: &mut Vec<String>) {
+    let heap = &stage.heap;
+    let mut state = State::initial();
+    for &(step, after) in steps {
         if step.is_collectors() {
             // As far as need be: it may have come there already.
-            let done = |heap: &TestHeap, names: &[&str]| match milestone(step) {
+            let done = |names: &[&str]| match milestone(step) {
                 Milestone::Phase(p) => heap.phase() == p,
                 Milestone::Step(name) => names.last() == Some(&name),
             };
             // It does not leave the phase that the model is in.
-            let within =
-                |heap: &TestHeap| heap.phase() as u8 <= state.phase as u8 || state.phase == Phase::Sweep;
+            let within = || heap.phase() as u8 <= state.phase as u8 || state.phase == Phase::Sweep;
             let mut names = vec![];
-            while !done(heap, &names) && (within(heap) || step == Step::Arm) && names.len() < 200 {
-                let s = heap.at_pause(m, |h| step_and_look(h, real, state, found));
+            while !done(&names) && (within() || step == Step::Arm) && names.len() < 200 {
+                let s = step_and_look(stage, &state, found);
                 names.extend(s.names);
                 if !found.is_empty() || s.blocked || s.done {
                     break;
                 }
             }
             if !found.is_empty() {
-                return steps.len() + 1;
+                return;
             }
         } else {
-            let yields = real.act(m, &mut locals, step);
+            let yields = mutators.act(step);
             if let Step::Upgrade { e, .. } | Step::UpgradeRefused { e, .. } = step
                 && !yields
                 && state.weaks[e].held
@@ -202,20 +199,19 @@ fn segment(
                 break;
             }
         }
-        *state = after;
+        state = after;
     }
-    // The mutator keeps its locals to the end of the cycle.
     while heap.phase() != Phase::Idle && found.is_empty() {
-        let s = heap.at_pause(m, |h| step_and_look(h, real, state, found));
+        let s = step_and_look(stage, &state, found);
         if s.blocked || s.done {
             break;
         }
     }
-    steps.len() + 1
 }
 
 /// One step; what the verifier says, and what is reachable and lost, locals included.
-fn step_and_look(heap: &TestHeap, real: &Real, state: &State, found: &mut Vec<String>) -> Steps {
+fn step_and_look(stage: &Stage, state: &State, found: &mut Vec<String>) -> Steps {
+    let (heap, real) = (&stage.heap, stage.real());
     let steps = heap.steps(1);
     found.extend(heap.violations().iter().map(|v| v.invariant.to_owned()));
     for o in members(state.reachable()) {

@@ -1,13 +1,13 @@
 //! Random walks of the real collector that the model has to follow.
 
-use crate::real::{Locals, Real, heap};
+use crate::mutators::{Mutators, Stage};
+use crate::real::{Real, heap};
 use crate::rules::{Rules, Scope};
-use crate::scopes::ALONE;
+use crate::scopes::{ALONE, PLAIN};
 use crate::state::{Colour, OBJECTS, State};
 use crate::steps::{Model, Step};
-use metronome_gc::Mutator;
 use metronome_gc::testing::{Fault, Phase, TestHeap};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 const SCOPES: &[Scope] = &[
     Scope { globals: 1, weaks: 1, ..ALONE },
@@ -15,6 +15,11 @@ const SCOPES: &[Scope] = &[
     Scope { weaks: 2, long: true, ..ALONE },
     Scope { objects: 3, roots: 1, ..ALONE },
     Scope { roots: 2, duplicates: true, globals: 1, clones: true, ..ALONE },
+    Scope { globals: 1, weaks: 1, ..PLAIN },
+    Scope { roots: 1, globals: 1, native: true, births: true, ..PLAIN },
+    Scope { objects: 3, globals: 1, ..PLAIN },
+    Scope { weaks: 1, long: true, ..PLAIN },
+    Scope { mutators: 3, roots: 1, globals: 1, native: true, births: true, ..PLAIN },
 ];
 
 /// Steps of a walk.
@@ -56,7 +61,7 @@ impl Walker {
 
     /// The states after a step of the mutator, of those in which it may be taken.
     fn mutator_step(&mut self, step: Step) {
-        let mut after: HashMap<u128, State> = HashMap::new();
+        let mut after: BTreeMap<u128, State> = BTreeMap::new();
         let mut enabled = vec![];
         for s in &self.states {
             enabled.clear();
@@ -72,7 +77,7 @@ impl Walker {
 
     /// The states that any steps of the model's collector lead to, of those that look like the real heap.
     fn collector_step(&mut self, heap: &TestHeap, real: &Real, name: &str) {
-        let mut seen: HashMap<u128, State> =
+        let mut seen: BTreeMap<u128, State> =
             self.states.iter().map(|s| (s.encode(&self.model.scope), *s)).collect();
         let mut queue = self.states.clone();
         let mut enabled = vec![];
@@ -92,7 +97,11 @@ impl Walker {
             }
         }
         let looks = seen.into_values().filter(|s| looks_like(heap, real, s)).collect();
-        self.keep(looks, || format!("the step {name} to {:?}", heap.phase()));
+        let cells = real.addresses.iter().filter(|&&a| a != 0);
+        self.keep(looks, || {
+            let cells: Vec<_> = cells.map(|&a| heap.look(a)).collect();
+            format!("the step {name} to {:?}, cells {cells:?}", heap.phase())
+        });
     }
 }
 
@@ -107,8 +116,10 @@ fn looks_like(heap: &TestHeap, real: &Real, s: &State) -> bool {
             }
             let look = heap.look(real.addresses[o]);
             if colour == Colour::Free {
-                // Another object may have the cell.
-                let reused = (0..OBJECTS).any(|p| p != o && real.addresses[p] == real.addresses[o]);
+                // Another object may have the cell by now.
+                let reused = (0..OBJECTS).any(|p| {
+                    p != o && real.addresses[p] == real.addresses[o] && s.objects[p].colour != Colour::Free
+                });
                 return !look.allocated || reused;
             }
             look.allocated
@@ -128,56 +139,46 @@ pub(crate) fn walk(seed: u64, fault: Option<Fault>) -> Result<Walk, String> {
         walk: Walk { steps: 0, cycles: 0, states: 1 },
         failed: None,
     };
-    let heap = heap(fault);
-    let mut real = Real::default();
-    heap.enter(|m| {
+    let stage = Stage::new(heap(fault));
+    std::thread::scope(|threads| {
+        let mut mutators = Mutators::new(threads, &stage, scope.mutators);
         while walker.walk.steps < STEPS && walker.failed.is_none() {
-            segment(&heap, m, &mut real, &mut walker);
-            m.safepoint();
+            one(&stage, &mut mutators, &mut walker);
         }
     });
     walker.failed.map_or(Ok(walker.walk), Err)
 }
 
-/// Steps up to a safepoint.
-fn segment(heap: &TestHeap, m: &Mutator<'_>, real: &mut Real, w: &mut Walker) {
-    let mut locals: Locals<'_> = [None; OBJECTS];
-    while w.walk.steps < STEPS && w.failed.is_none() {
-        w.walk.steps += 1;
-        if w.below(2) == 0 {
-            heap.at_pause(m, |h| {
-                let step = h.steps(1);
-                w.walk.cycles += usize::from(step.done);
-                match h.violations().first() {
-                    Some(v) => w.failed = Some(format!("the verifier: {v:?}")),
-                    None => w.collector_step(h, real, step.names.last().copied().unwrap_or_default()),
-                }
-                step
-            });
-            continue;
+/// One step, the collector's or a mutator's.
+fn one(stage: &Stage, mutators: &mut Mutators<'_, '_>, w: &mut Walker) {
+    w.walk.steps += 1;
+    let heap = &stage.heap;
+    if w.below(2) == 0 {
+        let step = heap.steps(1);
+        w.walk.cycles += usize::from(step.done);
+        match heap.violations().first() {
+            Some(v) => w.failed = Some(format!("the verifier: {v:?}")),
+            None => w.collector_step(heap, &stage.real(), step.names.last().copied().unwrap_or_default()),
         }
-        let mut enabled = vec![];
-        w.model.steps(&w.states[0], &mut enabled);
-        enabled.retain(|s| !s.is_collectors());
-        if enabled.is_empty() {
-            continue;
-        }
-        let step = enabled[w.below(enabled.len())];
-        if let Step::Safepoint { .. } = step {
-            w.mutator_step(step);
+        return;
+    }
+    let mut enabled = vec![];
+    w.model.steps(&w.states[0], &mut enabled);
+    enabled.retain(|s| !s.is_collectors());
+    if enabled.is_empty() {
+        return;
+    }
+    let step = enabled[w.below(enabled.len())];
+    let yields = mutators.act(step);
+    // Where it depends on a mark, the real outcome decides which step of the model's it was.
+    let step = match step {
+        Step::Upgrade { m, e } | Step::UpgradeRefused { m, e } if yields => Step::Upgrade { m, e },
+        Step::Upgrade { m, e } | Step::UpgradeRefused { m, e } => Step::UpgradeRefused { m, e },
+        Step::LongUpgrade { .. } if !yields => {
+            w.failed = Some("a long reference is refused that the model yields".into());
             return;
         }
-        let yields = real.act(m, &mut locals, step);
-        // Where it depends on a mark, the real outcome decides which step of the model's it was.
-        let step = match step {
-            Step::Upgrade { m, e } | Step::UpgradeRefused { m, e } if yields => Step::Upgrade { m, e },
-            Step::Upgrade { m, e } | Step::UpgradeRefused { m, e } => Step::UpgradeRefused { m, e },
-            Step::LongUpgrade { .. } if !yields => {
-                w.failed = Some("a long reference is refused that the model yields".into());
-                return;
-            }
-            _ => step,
-        };
-        w.mutator_step(step);
-    }
+        _ => step,
+    };
+    w.mutator_step(step);
 }

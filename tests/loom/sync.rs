@@ -3,8 +3,9 @@
 
 pub(crate) use loom::cell::UnsafeCell;
 pub(crate) use loom::hint::spin_loop;
+pub(crate) use loom::sync::Arc;
 use loom::sync::Condvar;
-pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use loom::sync::{Mutex, Mutex as SlowMutex};
 
 #[derive(Default)]

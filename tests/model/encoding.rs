@@ -144,7 +144,8 @@ impl State {
             for m in &mut s.mutators[..scope.mutators] {
                 sort(&mut m.roots[..scope.roots]);
             }
-            sort(&mut s.mutators[..scope.mutators]);
+            // Where they share the work the first is not as the others.
+            sort(&mut s.mutators[usize::from(scope.split)..scope.mutators]);
             sort(&mut s.globals[..scope.globals]);
             sort(&mut s.weaks[..scope.weaks]);
             sort(&mut s.ephemerons[..scope.ephemerons]);

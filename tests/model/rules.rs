@@ -228,6 +228,8 @@ pub(crate) struct Scope {
     pub(crate) runs: bool,
     /// Watches that garbage is freed.
     pub(crate) liveness: bool,
+    /// Mutators share the work: the first makes objects and the handles that all can use, the others do all the rest.
+    pub(crate) split: bool,
 }
 
 impl Scope {
@@ -248,6 +250,7 @@ impl Scope {
         births: false,
         runs: false,
         liveness: false,
+        split: false,
     };
 }
 
@@ -269,6 +272,7 @@ impl std::fmt::Display for Scope {
             (self.births, "births"),
             (self.runs, "runs"),
             (self.liveness, "liveness"),
+            (self.split, "split work"),
         ];
         extras.iter().filter(|e| e.0).try_for_each(|e| write!(f, ", {}", e.1))
     }

@@ -144,6 +144,7 @@ impl Model {
 
     /// All steps of `s`, those of the collector last.
     pub(crate) fn steps(&self, s: &State, out: &mut Vec<Step>) {
+        let before = out.len();
         for m in self.mutators() {
             match s.mutators[m].place {
                 Place::Running => self.running(s, m, out),
@@ -177,6 +178,11 @@ impl Model {
         }
         let ephemerons = (0..self.scope.ephemerons).filter(|&e| s.ephemerons[e].key != 0);
         out.extend(ephemerons.map(|e| Step::EphemeronDrop { e }));
+        if self.scope.split {
+            let mut steps = out.split_off(before);
+            steps.retain(Step::is_in_its_share);
+            out.append(&mut steps);
+        }
         self.collector(s, out);
     }
 
@@ -319,6 +325,27 @@ impl Model {
 impl Step {
     /// How many kinds there are.
     pub(crate) const KINDS: usize = 51;
+
+    /// Whether it is one for this mutator where mutators share the work.
+    fn is_in_its_share(&self) -> bool {
+        use Step::*;
+        match *self {
+            Alloc { m, .. }
+            | TakeRun { m, .. }
+            | GlobalNew { m, .. }
+            | WeakNew { m, .. }
+            | LongNew { m, .. } => m == 0,
+            Load { m, .. }
+            | Store { m, .. }
+            | RootNew { m, .. }
+            | RootGet { m, .. }
+            | RootDuplicate { m, .. }
+            | GlobalGet { m, .. }
+            | Upgrade { m, .. }
+            | LongUpgrade { m, .. } => m != 0,
+            _ => true,
+        }
+    }
 
     /// Whether the collector takes it, with all mutators stopped.
     pub(crate) fn is_collectors(&self) -> bool {

@@ -5,7 +5,8 @@ use crate::program::Program;
 use crate::run::run;
 use metronome_gc::testing::Fault;
 
-/// Protections (but `NoRenewal`, which takes too many programs: see `regressions.rs`), and within how many programs their removal is found at the latest.
+/// Protections (but `NoRenewal`, which takes too many programs: see `regressions.rs`), and within how many programs their
+/// removal is found at the latest.
 const FAULTS: &[(Fault, u64)] = &[
     (Fault::NoDeletionBarrier, 200),
     (Fault::NoInsertionBarrier, 200),
@@ -29,10 +30,10 @@ const FAULTS: &[(Fault, u64)] = &[
 ];
 
 /// More operations than any fault needs.
-const SMALL: usize = 25;
+const SMALL: usize = 15;
 
 #[test]
-#[ignore = "takes minutes: cargo test --release --test programs -- --ignored"]
+#[cfg_attr(debug_assertions, ignore = "takes a minute: cargo test --release --test programs faults")]
 fn every_fault_is_found_and_shrinks() {
     for &(fault, within) in FAULTS {
         // Plain objects, so that nothing is dropped that the fault has lost. From 1: the table is the same every time.

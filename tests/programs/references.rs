@@ -250,6 +250,8 @@ fn weak_map<'m, P: Tag>(m: &'m Mutator<'_>, w: &mut World<P>, op: Op, locals: &m
         _ => {
             let mut found: Vec<(Local<'m, P>, Local<'m, P>)> = vec![];
             real.for_each(m, |k, v| found.push(((k, k.tag.id()), (v, v.tag.id()))));
+            // The map's own order is random; a program is to do the same each time.
+            found.sort_unstable_by_key(|f| f.0.1);
             for ((k, id), (v, value)) in &found {
                 let (known, want) = &w.model.map[id];
                 assert!(!known.must, "the map gives a dead key: {known:?}");
