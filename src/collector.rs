@@ -317,6 +317,14 @@ impl Collector {
         self.shared.crew.nap(until);
     }
 
+    /// The quantum is over: asks the helpers out but for the first `staying`. O(helpers), and a packet's entries for each packet of the
+    /// pool; does not wait.
+    pub(crate) fn leave_helpers(&mut self, staying: usize) {
+        // One that is needed to look up keys would not do that.
+        let staying = if self.pending.waits() { 0 } else { staying };
+        self.foreman.leave(&self.shared.crew, &mut self.queue, staying);
+    }
+
     /// The quantum is over: asks the helpers out. O(helpers); does not wait.
     pub(crate) fn dismiss_helpers(&mut self) {
         self.foreman.dismiss(&self.shared.crew);

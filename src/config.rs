@@ -154,6 +154,9 @@ pub struct Config {
     /// `gc-threads`: threads that mark, the collector's own among them; `None`: see
     /// [`effective_gc_threads`](Self::effective_gc_threads).
     pub gc_threads: Option<u32>,
+    /// `concurrent`: whether helpers go on marking between quanta, on CPUs that no mutator uses. Needs the right to real-time
+    /// priority.
+    pub concurrent: bool,
     /// `gc-cpu`: CPU that the collector thread is pinned to.
     pub gc_cpu: Option<usize>,
     /// `alarm-cpu`: CPU that the alarm thread is pinned to.
@@ -229,6 +232,7 @@ impl Config {
         gc_priority: 10,
         alarm_priority: 11,
         gc_threads: None,
+        concurrent: true,
         gc_cpu: None,
         alarm_cpu: None,
         boost: true,

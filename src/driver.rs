@@ -20,6 +20,7 @@ mod stress;
 mod stress_tests;
 mod verify;
 
+use crate::beside::Beside;
 use crate::boost::{Boosted, Help};
 use crate::collector::Collector;
 use crate::config::{Exhaustion, TriggerMode};
@@ -129,6 +130,7 @@ pub(crate) struct Driver {
     margin_ns: u64,
     boosted: Option<Boosted>,
     placement: Placement,
+    beside: Beside,
     help: Help,
     /// The largest recent overshoot of a budget, for the plan's distance from the allowance.
     overshoot_ns: u64,
@@ -202,6 +204,7 @@ impl Driver {
             held_after: [None; 2],
             boosted: (fifo && shared.config.boost).then(|| Boosted::new(shared.config.gc_priority)).flatten(),
             placement: Placement::default(),
+            beside: Beside::default(),
             help: Help::default(),
             overshoot_ns: 0,
             last_collector_ns: 0,
@@ -308,6 +311,14 @@ impl Driver {
         };
         self.set_allowance(now, hurry);
         match self.decide(now) {
+            Decision::Run { budget_ns }
+                if hurry.is_none() && !self.cycle.departed && self.beside.earns(&self.shared, now) =>
+            {
+                self.due_ns = now.saturating_add(budget_ns);
+                // Relaxed: a hint for the alarm.
+                self.shared.next_start_ns.store(self.due_ns, Relaxed);
+                Round::Sleep(Some(self.due_ns))
+            }
             Decision::Run { budget_ns } => {
                 let wakeup = now.saturating_sub(self.due_ns);
                 let starved = waiting && self.shared.config.exhaustion == Exhaustion::Synchronous;

@@ -173,6 +173,9 @@ impl Heap {
             let helper = spawn("metronome-mark", "marking", move || {
                 // What is refused was refused to the collector's thread, which has told.
                 let _ = take_place(s.config.gc_priority, None);
+                // Relaxed: a thread that is not known yet keeps its priority.
+                // SAFETY: no preconditions.
+                s.helper_threads[index].store(unsafe { libc::gettid() }, Relaxed);
                 crate::crew::helper::run(&s.crew, index, &s.space);
             });
             closing.threads.push(helper.inspect_err(|_| shared.crew.seats[index].gone())?);

@@ -9,6 +9,8 @@
 
 #[allow(unsafe_code)]
 mod array;
+#[allow(unsafe_code)]
+mod beside;
 #[expect(
     clippy::disallowed_methods,
     reason = "the writer's thread, which looks twice at a thread that does not answer"

@@ -395,6 +395,7 @@ impl Reporter {
         out.collector_ns = n.collector_ns.load(Relaxed);
         // Relaxed: counters.
         out.departures = n.departures.load(Relaxed);
+        out.marked_beside = n.marked_beside.load(Relaxed);
         out.stops_cancelled = s.stops_cancelled.load(Relaxed);
         // Relaxed: counters.
         out.synchronous_collections = n.synchronous.load(Relaxed);

@@ -38,7 +38,7 @@ use metronome_verbosegc::model;
 pub(crate) use record::{Local, MutatorState, Record};
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -98,6 +98,7 @@ pub(crate) struct Counts {
     pub(crate) quanta: AtomicU64,
     pub(crate) collector_ns: AtomicU64,
     pub(crate) departures: AtomicU64,
+    pub(crate) marked_beside: AtomicU64,
     pub(crate) synchronous: AtomicU64,
     pub(crate) live_bytes: AtomicU64,
     /// Cycles that the option `verify` has verified.
@@ -122,6 +123,8 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     /// Threads that help marking.
     pub(crate) crew: Crew<MarkQueue>,
+    /// Their threads, for the system; 0: none yet.
+    pub(crate) helper_threads: Box<[AtomicI32]>,
     pub(crate) phase: CachePadded<PhaseCell>,
     pub(crate) space: Space,
     /// Held by no-heap threads too, which outlive the heap.
@@ -272,6 +275,7 @@ impl Shared {
             // A short spin pays only where another CPU can end the wait meanwhile.
             spin: Spin(if cpus > 1 { 200 } else { 0 }),
             gate: Gate::default(),
+            helper_threads: (1..config.effective_gc_threads()).map(|_| AtomicI32::new(0)).collect(),
             crew: Crew::new(config.effective_gc_threads(), || {
                 MarkQueue::new(queue_entries(space.max_regions()))
             }),

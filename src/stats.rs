@@ -142,8 +142,10 @@ pub struct Stats {
     pub quantum_cpu_ns: Distribution,
     /// Threads that mark: the collector's own and its helpers.
     pub gc_threads: u32,
-    /// CPU time of the helpers in all quanta: beside the collector's, not contained in any other figure.
+    /// CPU time of the helpers, in quanta and between them: beside the collector's, not contained in any other figure.
     pub helpers_cpu_ns: u64,
+    /// Objects that helpers have marked between quanta, beside running mutators.
+    pub marked_beside: u64,
     /// Charged time of a quantum: time to stop (up to the stop budget) plus CPU time.
     pub quantum_charged_ns: Distribution,
     /// From a stop request until no mutator ran.

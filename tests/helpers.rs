@@ -130,6 +130,57 @@ fn arrays_are_shared_by_slices() {
     heap.verify().expect("nothing is broken");
 }
 
+/// Where a CPU is idle, helpers mark beside a mutator that changes the graph all the time; every cycle is verified. The option
+/// `concurrent` is what lets them.
+#[test]
+fn helpers_mark_beside_a_mutator() {
+    let beside = |concurrent: &str| {
+        let set = |b: metronome_gc::HeapBuilder| b.set("gc-threads", "2").set("concurrent", concurrent);
+        let heap =
+            set(Heap::builder().heap_bytes(16 << 20)).set("verify", "all,every=3").build().expect("a heap");
+        let granted = heap.refusals().is_empty();
+        heap.enter(|m| {
+            const DEPTH: u32 = 13;
+            let top = Global::new(m, tree(m, 1, DEPTH).expect("room"));
+            let expected = account(m, Some(top.get(m)));
+            let mut x = 0x9E37_79B9_u64;
+            for _ in 0..40 {
+                // A cycle comes and goes with the garbage.
+                for _ in 0..2_000 {
+                    let mut at = top.get(m);
+                    for _ in 0..DEPTH {
+                        x ^= x << 13;
+                        x ^= x >> 7;
+                        x ^= x << 17;
+                        let right = at.right.swap(m, at.left.load(m));
+                        at.left.store(m, right);
+                        let _ = m.alloc(NodeInit { id: x, left: right, right: None });
+                        at = if x & 1 == 0 { &at.left } else { &at.right }
+                            .load(m)
+                            .expect("the tree is complete");
+                    }
+                    m.safepoint();
+                }
+                if heap.glance().cycles >= 20 && heap.stats().marked_beside > 0 {
+                    break;
+                }
+            }
+            assert_eq!(account(m, Some(top.get(m))), expected);
+        });
+        heap.verify().expect("nothing is broken");
+        (granted, heap.stats())
+    };
+    let (_, stats) = beside("false");
+    assert_eq!(stats.marked_beside, 0);
+    let (granted, stats) = beside("true");
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    if !granted || cpus < 2 {
+        println!("skipped in part: no right to real-time priority, or no CPU to spare");
+    } else if stats.marked_beside == 0 {
+        println!("no helper had a CPU between two quanta: the machine is busy");
+    }
+}
+
 /// Helpers do part of the work: their CPU time is told, apart from the collector's.
 #[test]
 fn the_time_of_helpers_is_told() {

@@ -103,7 +103,8 @@ impl World {
     }
 
     /// The collector's steps from `queue` until everybody is out, with the end of a quantum after each `quantum` of them.
-    fn collect(&self, queue: &mut Queue, quantum: usize) {
+    /// So many helpers stay then.
+    fn collect(&self, queue: &mut Queue, quantum: usize, staying: usize) {
         let mut foreman = Foreman::default();
         let mut steps = 0;
         loop {
@@ -119,7 +120,7 @@ impl World {
             }
             steps += 1;
             if steps % quantum == 0 {
-                foreman.dismiss(&self.crew);
+                foreman.leave(&self.crew, queue, staying);
             }
         }
         assert!(foreman.is_alone());
@@ -149,7 +150,7 @@ fn work_is_done_once_and_seen_at_the_end() {
     explore(2, || {
         let world = World::new(TWO_CHAINS, 1);
         let helpers = World::start(&world);
-        world.collect(&mut Queue(vec![0, 1]), usize::MAX);
+        world.collect(&mut Queue(vec![0, 1]), usize::MAX, 0);
         world.crew.end();
         helpers.into_iter().for_each(|h| h.join().unwrap());
     });
@@ -162,7 +163,19 @@ fn quanta_end_at_any_time() {
     explore(2, || {
         let world = World::new(TWO_CHAINS, 1);
         let helpers = World::start(&world);
-        world.collect(&mut Queue(vec![0, 1]), 1);
+        world.collect(&mut Queue(vec![0, 1]), 1, 0);
+        world.crew.end();
+        helpers.into_iter().for_each(|h| h.join().unwrap());
+    });
+}
+
+/// A quantum ends after each step, and the helper goes on beside it: all work is done once all the same.
+#[test]
+fn a_helper_stays_when_quanta_end() {
+    explore(2, || {
+        let world = World::new(TWO_CHAINS, 1);
+        let helpers = World::start(&world);
+        world.collect(&mut Queue(vec![0, 1]), 1, 1);
         world.crew.end();
         helpers.into_iter().for_each(|h| h.join().unwrap());
     });
@@ -174,7 +187,7 @@ fn two_helpers() {
     explore(1, || {
         let world = World::new(&[&[2, 3], &[], &[], &[]], 2);
         let helpers = World::start(&world);
-        world.collect(&mut Queue(vec![0, 1]), usize::MAX);
+        world.collect(&mut Queue(vec![0, 1]), usize::MAX, 0);
         world.crew.end();
         helpers.into_iter().for_each(|h| h.join().unwrap());
     });

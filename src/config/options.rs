@@ -464,6 +464,9 @@ options! {
     gc_threads, "gc-threads", "METRONOME_GC_THREADS", count(1, 64), Some("auto"), "threads", "1..=64 or auto", "auto",
     "Threads that mark, the collector's own among them. auto is one for each CPU, at most 4.";
 
+    concurrent, "concurrent", "METRONOME_CONCURRENT", OptionKind::Bool, None, "", "true | false", "true",
+    "Whether helpers go on marking between quanta on CPUs that no mutator uses; quanta that become needless are left out.";
+
     gc_cpu, "gc-cpu", "METRONOME_GC_CPU", count(0, 1023), Some("none"), "CPU", "0..=1023 or none", "none",
     "CPU that the collector thread is pinned to.";
 

@@ -25,6 +25,7 @@ fn samples() -> Vec<(&'static str, &'static str, [&'static str; 3])> {
         ("gc-priority", "0", ["100", "-1", "high"]),
         ("alarm-priority", "99", ["100", "256", "1.0.0"]),
         ("gc-threads", "2", ["0", "65", "none"]),
+        ("concurrent", "false", ["2", "", "maybe"]),
         ("gc-cpu", "1", ["1024", "auto", ""]),
         ("alarm-cpu", "0", ["99999999999999999999", "all", "0,1"]),
         ("boost", "false", ["2", "", "maybe"]),

@@ -7,10 +7,10 @@
 //!
 //! # Who may touch what
 //! The collector invites while the world is stopped and the phase marks (Snapshot, Mark, Finalize), and only while no key
-//! of an ephemeron waits to be met: a helper does not look objects up. At the end of a quantum it dismisses everybody, and
-//! does not wait for that: a helper leaves after its step. One that has lost its CPU in the middle of a step is late: it goes on
-//! beside running mutators, as if the rest of its step had been taken slot by slot in quanta of their own. That is sound
-//! because
+//! of an ephemeron waits to be met: a helper does not look objects up. At the end of a quantum it dismisses
+//! those who are not to stay, and does not wait for that: a helper leaves after its step. One that has lost its CPU in the
+//! middle of a step is late. Who is late, and who stays, goes on beside running mutators, as if its steps were taken slot by slot in
+//! quanta of their own. That is sound because
 //!
 //! - marks and grey bits are set by atomic instructions, by helpers and mutators alike, and by the collector while any seat
 //!   is taken;
@@ -114,6 +114,17 @@ impl<Q: Work> Crew<Q> {
     #[inline]
     pub(crate) fn share(&self, queue: &mut Q) -> bool {
         self.is_hungry() && queue.surplus() > 0 && self.pool.give(|to| queue.give(to))
+    }
+
+    /// Gives a packet of what `queue` has too much of, whether there are others or not.
+    fn pool_give(&self, queue: &mut Q) -> bool {
+        queue.surplus() > 0 && self.pool.give(|to| queue.give(to))
+    }
+
+    /// Whether a helper is in: a hint.
+    #[cfg_attr(loom, allow(dead_code))]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.seats.iter().any(Seat::is_in)
     }
 
     /// Takes a packet into a queue that is empty.
@@ -274,6 +285,24 @@ impl Foreman {
         debug_assert!(crew.pool.is_empty(), "a packet is left when all helpers are out");
         (self.shared, self.waited) = (false, 0);
         Recall::Out
+    }
+
+    /// The quantum is over, and helpers in the first `staying` seats go on beside the mutators; the others are asked out, without
+    /// waiting. What this thread has too much of it leaves to them, as far as there are packets.
+    pub(crate) fn leave<Q: Work>(&mut self, crew: &Crew<Q>, queue: &mut Q, staying: usize) {
+        if staying == 0 {
+            return self.dismiss(crew);
+        }
+        while crew.pool_give(queue) {
+            self.shared = true;
+        }
+        if self.shared {
+            // The others are invited again by the next quantum.
+            self.paused = true;
+            for (i, seat) in crew.seats.iter().enumerate() {
+                self.invited |= if i < staying { seat.invite() } else { !seat.dismiss() };
+            }
+        }
     }
 
     /// The quantum is over, or was given up: asks the helpers out, without waiting.

@@ -148,6 +148,7 @@ impl Driver {
         // At most the configured age, which fits.
         self.collector.soft_age = if reason == CycleReason::LowMemory { 0 } else { age as u64 };
         self.pacer.cycle_started();
+        self.beside.begin_cycle();
         self.cycle = CycleSums {
             open: true,
             for_room: matches!(

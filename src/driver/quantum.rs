@@ -1,6 +1,7 @@
 //! One quantum, and the end of a cycle.
 
 use super::{BACK_OFF_MAX, Driver, NO_PATIENCE, NO_PATIENCE_NS, PATIENCE_NS, WAKE_AHEAD_NS};
+use crate::beside::Beside;
 use crate::boost::Boosted;
 use crate::collector::{Progress, Stopped};
 use crate::events::{CycleEnd, Event, Quantum};
@@ -28,6 +29,7 @@ impl Driver {
         // Relaxed: a report.
         s.resumed_ns.store(0, Relaxed);
         let free_before = s.space.free_bytes();
+        self.beside.come_back(s);
         self.collector.call_helpers();
         let start_ns = s.clock.now();
         // Relaxed: a report.
@@ -153,7 +155,10 @@ impl Driver {
         if (2..=s.cpus).contains(&running_at_first) {
             self.placement.spread(s, &stopped);
         }
-        self.collector.dismiss_helpers();
+        let marks = matches!(s.phase.get(), Phase::Snapshot | Phase::Mark);
+        let stays = marks && progress == Progress::More && synchronous.is_none();
+        let staying = if stays { Beside::room(s, running_at_first) } else { 0 };
+        self.collector.leave_helpers(staying);
         self.stressed.yields = self.collector.held;
         let sleepers = s.gate.sleepers();
         // Relaxed: a report.
@@ -164,6 +169,7 @@ impl Driver {
         meter.release(s, now, end_ns, sleepers);
         let cpu_ns = cpu_ns(s).saturating_sub(cpu_start);
         self.restore_boosted();
+        self.beside.stay(s, staying, end_ns);
         self.learn_margin(end_ns.saturating_sub(now));
         self.scheduler.record(start_ns, end_ns);
         let stop_ns = work_start.saturating_sub(start_ns);
@@ -263,7 +269,7 @@ impl Driver {
         let allocated = s.space.allocated_bytes().saturating_sub(c.start_allocated);
         let elapsed_ns = now.saturating_sub(c.start_ns);
         self.pacer.cycle_finished(CycleFacts {
-            mark_ns: c.mark_ns,
+            mark_ns: self.beside.whole_ns(counts.scanned, c.mark_ns),
             sweep_ns: c.sweep_ns,
             other_ns: c.other_ns,
             elapsed_ns,

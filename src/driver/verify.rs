@@ -12,6 +12,7 @@ impl Driver {
     pub(super) fn verify_on_demand(&mut self) {
         let shared = Arc::clone(&self.shared);
         let s = &*shared;
+        self.beside.come_back(s);
         let start = s.clock.now();
         let budget = s.config.effective_stop_budget_ns();
         let stopped = Stopped::try_new(s, Some(start.saturating_add(budget)), self.spin, None);

@@ -1,0 +1,165 @@
+//! Marking beside the mutators: what helpers do between quanta, on CPUs that no mutator uses.
+//!
+//! A helper that is in need not leave when a quantum ends: why that is sound [`crew`](crate::crew) says. Where there are more
+//! CPUs than running mutators, the collector lets as many helpers stay, at `SCHED_IDLE`, so that whoever else wants their CPU has it;
+//! before the next stop they get the collector's priority back. Needs the right to that priority.
+//!
+//! # What it earns
+//! While helpers come forward at least as fast as the quanta of the plan would, the collector leaves those quanta out
+//! ([`Beside::earns`]): nobody is stopped for work that is being done anyway. As soon as they do not, or have nothing to do, quanta
+//! are run as ever; so the plan's progress is the least, and the target is kept in either case. Pacing reckons with none of it: what
+//! was marked beside is added to the cycle's time as if a quantum had done it, so a cycle starts early enough for the day on which
+//! the other CPU is busy.
+//!
+//! # Who may touch what
+//! The collector thread only. The thread ids are written before the heap can be used.
+
+use crate::shared::Shared;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// From so many objects on what they took says how long one takes.
+const ENOUGH: u64 = 4096;
+
+/// The collector's side.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    /// Helpers that stay at present, at `SCHED_IDLE`.
+    staying: usize,
+    /// Objects that helpers had scanned when the last quantum ended, and when that was.
+    scanned: u64,
+    since_ns: u64,
+    /// Objects of this cycle scanned between quanta.
+    objects: u64,
+    /// Nanoseconds for an object in quanta, of the last cycles; 0: not known.
+    object_ns: u64,
+}
+
+impl Beside {
+    /// How many helpers may stay when this quantum ends.
+    pub(crate) fn room(shared: &Shared, running: u32) -> usize {
+        // Relaxed: written before the heap could be used.
+        let allowed = shared.config.concurrent
+            && shared.collector_fifo.load(Relaxed)
+            && !shared.config.stress.is_on()
+            && !shared.gate.polls_always();
+        if !allowed {
+            return 0;
+        }
+        (shared.cpus.saturating_sub(running) as usize).min(shared.crew.seats.len())
+    }
+
+    /// A quantum has ended, at `now`, and so many helpers stay. A system call for each of them.
+    pub(crate) fn stay(&mut self, shared: &Shared, helpers: usize, now: u64) {
+        self.staying = helpers;
+        // Relaxed: a figure for pacing.
+        self.scanned = shared.crew.scanned.load(Relaxed);
+        self.since_ns = now;
+        for i in 0..helpers {
+            crate::rtsan::excluded(|| set_policy(shared, i, libc::SCHED_IDLE, 0));
+        }
+    }
+
+    /// A quantum is about to begin, or the heap to be verified: the helpers get their priority back. A system call for each.
+    pub(crate) fn come_back(&mut self, shared: &Shared) {
+        if self.staying == 0 {
+            return;
+        }
+        for i in 0..std::mem::take(&mut self.staying) {
+            let priority = i32::from(shared.config.gc_priority);
+            crate::rtsan::excluded(|| set_policy(shared, i, libc::SCHED_FIFO, priority));
+        }
+        let objects = self.progress(shared);
+        self.objects += objects;
+        // Relaxed: a report.
+        shared.counts.marked_beside.fetch_add(objects, Relaxed);
+    }
+
+    /// Objects scanned since the last quantum.
+    fn progress(&self, shared: &Shared) -> u64 {
+        // Relaxed: a figure for pacing.
+        shared.crew.scanned.load(Relaxed).saturating_sub(self.scanned)
+    }
+
+    /// Whether helpers that stay have come forward at least as fast since the last quantum as quanta would have, and still do:
+    /// then none is needed now.
+    pub(crate) fn earns(&self, shared: &Shared, now: u64) -> bool {
+        self.staying > 0
+            && shared.crew.is_busy()
+            && keeps_pace(
+                u128::from(self.progress(shared)) * u128::from(self.object_ns),
+                now.saturating_sub(self.since_ns),
+                shared.config.target_utilization,
+            )
+    }
+
+    /// A cycle begins.
+    pub(crate) fn begin_cycle(&mut self) {
+        self.objects = 0;
+    }
+
+    /// The cycle has ended, of whose `scanned` objects quanta have marked some in `mark_ns`. What all would have taken in quanta.
+    pub(crate) fn whole_ns(&mut self, scanned: u64, mark_ns: u64) -> u64 {
+        let in_quanta = scanned.saturating_sub(self.objects);
+        if in_quanta >= ENOUGH {
+            self.object_ns = (mark_ns / in_quanta).max(1);
+        }
+        mark_ns.saturating_add(self.objects.saturating_mul(self.object_ns))
+    }
+}
+
+/// Whether work of `worked_ns` is no less than quanta might have done in `elapsed_ns`. None at all (also of unknown worth) is less.
+fn keeps_pace(worked_ns: u128, elapsed_ns: u64, target_percent: u32) -> bool {
+    worked_ns > 0
+        && worked_ns.saturating_mul(100) >= u128::from(elapsed_ns) * u128::from(100 - target_percent)
+}
+
+/// Gives helper `index` a policy. What is refused changes nothing: it would run at the priority that it has.
+fn set_policy(shared: &Shared, index: usize, policy: i32, priority: i32) {
+    // Relaxed: written before the heap could be used.
+    let thread = shared.helper_threads[index].load(Relaxed);
+    if thread == 0 {
+        return;
+    }
+    // SAFETY: the id of a thread that lives as long as the collector's, and a pointer to a live local.
+    unsafe {
+        let mut param: libc::sched_param = std::mem::zeroed();
+        param.sched_priority = priority;
+        libc::syscall(libc::SYS_sched_setscheduler, thread, policy, &raw const param);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quanta_are_left_out_while_the_plan_is_kept() {
+        // 30 % of a millisecond.
+        assert!(keeps_pace(300_000, 1_000_000, 70));
+        assert!(!keeps_pace(299_999, 1_000_000, 70));
+        assert!(keeps_pace(10_000, 1_000_000, 99));
+        assert!(!keeps_pace(989_999, 1_000_000, 1));
+        // A quantum that has just ended is no reason to leave the next one out.
+        assert!(!keeps_pace(0, 0, 70));
+        assert!(keeps_pace(u128::from(u64::MAX) * u128::from(u64::MAX), u64::MAX, 1));
+    }
+
+    #[test]
+    fn what_was_marked_beside_counts_as_if_quanta_had_done_it() {
+        let mut b = Beside::default();
+        // Nothing is known yet: the time is what it is.
+        b.objects = 1_000_000;
+        assert_eq!(b.whole_ns(1_001_000, 20_000), 20_000);
+        // All in quanta: 20 ns for an object.
+        b.begin_cycle();
+        assert_eq!(b.whole_ns(1_000_000, 20_000_000), 20_000_000);
+        // Three quarters beside.
+        b.begin_cycle();
+        b.objects = 750_000;
+        assert_eq!(b.whole_ns(1_000_000, 5_000_000), 20_000_000);
+        // Nearly all of it: what is left says nothing new.
+        b.begin_cycle();
+        b.objects = 999_000;
+        assert_eq!(b.whole_ns(1_000_000, 500_000), 500_000 + 999_000 * 20);
+    }
+}
