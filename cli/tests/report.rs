@@ -1,6 +1,8 @@
 //! `metronome report` and `metronome advise`: what they write, what they refuse, and that a run's own figures come back.
 
 mod common;
+#[path = "report/memory.rs"]
+mod memory;
 
 use common::{Scratch, metronome, output, text};
 use metronome_gc::{Collect, Heap, Root, Slot, Trace};

@@ -43,7 +43,7 @@ pub(super) fn page(logs: &[ReadLog], advice: &[Advice]) -> Result<String, String
     let (places, more) = subject::choose(logs);
     let runs = places.iter().map(|(_, run)| run + 1).max().unwrap_or(0);
     let mut root =
-        json::value_of(logs, advice, Detail { rows: ROWS / logs.len().max(1), runs, series: false });
+        json::value_of(logs, advice, Detail { rows: ROWS / logs.len().max(1), runs, series: false })?;
     escape::clip_all(&mut root);
     let subjects = subject::subjects(logs, advice, &places, &root);
     let mut lists = Vec::new();
