@@ -3,6 +3,7 @@
 mod beat;
 mod edges;
 mod own;
+mod single;
 
 use crate::axis::Axis;
 use crate::figures::{CycleRow, Low, Mark, PhaseFigures, Range, RunFigures, SyncRow, Trouble, Writer};
@@ -12,6 +13,7 @@ use metronome_verbosegc::model::{
     Event, Generation, LoggedEvent, QuantumPhase, Section, SyncGc, SyncReason, Work,
 };
 use metronome_verbosegc::reader::{OtherPolicy, RunStart};
+use single::Singles;
 use std::collections::BTreeMap;
 
 /// Heartbeats kept.
@@ -60,6 +62,7 @@ pub(crate) struct RunBuilder {
     room: usize,
     pub(crate) quantum: Sketch,
     pub(crate) stop: Sketch,
+    pub(crate) singles: Singles,
     pub(crate) phases: [PhaseSketch; QuantumPhase::ALL.len()],
     pub(crate) cycle_length: Sketch,
     pub(crate) cycle_gap: Sketch,
@@ -97,6 +100,7 @@ impl RunBuilder {
             room,
             quantum: Sketch::default(),
             stop: Sketch::default(),
+            singles: Singles::default(),
             phases: Default::default(),
             cycle_length: Sketch::default(),
             cycle_gap: Sketch::default(),
@@ -163,7 +167,7 @@ impl RunBuilder {
             Event::CycleEnd(edge) => self.cycle_end(spot, edge),
             Event::HeapFixup { .. } => {}
             Event::Heartbeat(h) => self.heartbeat(spot, h),
-            Event::SyncGc(gc) => self.sync_gc(spot, gc),
+            Event::SyncGc(gc) => self.sync_gc(spot, gc, refined),
             Event::OutOfMemory(o) => {
                 first(&mut self.f.trouble.out_of_memory, &mut self.f.trouble.out_of_memory_line, spot.line);
                 let space = o.space.clone().unwrap_or_else(|| "heap".into());
@@ -210,7 +214,7 @@ impl RunBuilder {
         first(clock_errors, clock_line, spot.line);
     }
 
-    fn sync_gc(&mut self, spot: Spot, gc: &SyncGc) {
+    fn sync_gc(&mut self, spot: Spot, gc: &SyncGc, refined: Option<u64>) {
         let generation = self.f.generation.unwrap_or(Generation::OpenJ9);
         let reason = gc.reason.as_ref().map_or("unknown", |r| r.text_in(generation)).to_owned();
         let ns = gc.duration_ns.filter(|_| !spot.clock_error);
@@ -221,6 +225,17 @@ impl RunBuilder {
         };
         self.mark_ns = Some(end);
         self.sync_start_ns = Some(start);
+        match ns {
+            // The process was ending: nobody waited for it.
+            _ if gc.reason == Some(SyncReason::Shutdown) => {}
+            Some(ns) => {
+                if generation == Generation::V2007 && refined != Some(spot.at_ns) {
+                    self.gap();
+                }
+                self.single(end, ns, false);
+            }
+            None => self.singles.unknown(end),
+        }
         if let Some(ns) = ns {
             named(&mut self.f.synchronous_by_reason, &reason).add(ns);
             // An hour of standing still is no picture's matter: bounds the work for a forged length.
@@ -268,6 +283,17 @@ impl RunBuilder {
             let ms = ns.map_or("of unknown length".into(), |ns| format!("of {:.3} ms", ns as f64 / 1e6));
             format!("synchronous collection {ms}: {reason}")
         });
+    }
+
+    /// Collector time whose place is known.
+    pub(crate) fn single(&mut self, end_ns: u64, ns: u64, is_quantum: bool) {
+        let window = self.f.config.as_deref().and_then(|c| c.window_ns);
+        self.singles.add(end_ns, ns, window, is_quantum);
+    }
+
+    /// Something of the log is missing here.
+    pub(crate) fn gap(&mut self) {
+        self.singles.unknown(self.axis.now_ns());
     }
 
     pub(crate) fn work(&mut self, spot: Spot, w: &Work, soft_cleared: Option<u64>) {
@@ -325,6 +351,7 @@ impl RunBuilder {
         f.span_ns = self.axis.now_ns();
         f.quantum = self.quantum.done();
         f.stop = self.stop.done();
+        f.single = self.singles.done();
         f.cycle_length = self.cycle_length.done();
         f.cycle_gap = self.cycle_gap.done();
         let phases = QuantumPhase::ALL.into_iter().zip(&self.phases);

@@ -69,6 +69,35 @@ fn heartbeats_alone_are_judged_as_averages_and_no_curve_is_invented() {
     assert!(page.contains("holds heartbeats only"));
 }
 
+/// Quanta of 2.9 ms each 10 ms, later each 6 ms, with a heartbeat each: the worst 60 ms have ten of them.
+#[test]
+fn quanta_that_are_told_one_by_one_give_a_curve_and_the_verdict() {
+    let dir = Scratch::new("singles");
+    let mut log = OPENJ9.replace("metronome-gc 1", "11");
+    for i in 1..=60 {
+        let ms = if i <= 30 { i * 10 } else { 300 + (i - 30) * 6 };
+        let _ = writeln!(
+            log,
+            "<gc-op id=\"{i}\" type=\"heartbeat\" timestamp=\"2026-08-31T13:43:00.{ms:03}\"><quanta quantumCount=\"1\" \
+             quantumType=\"mark\" minTimeMs=\"2.900\" meanTimeMs=\"2.900\" maxTimeMs=\"2.900\" /></gc-op>"
+        );
+    }
+    let log = dir.write("singles.xml", log + "</verbosegc>\n");
+    check_numbers(&[&log]);
+    let page = page(&[&log]);
+    let doc = parse(&page);
+    let verdict = all_text(by_id(&doc, "verdict").unwrap());
+    // 10 * 2.9 ms of 60 ms: 51.7 % are left.
+    assert!(verdict.contains("Target missed by 18.3 points") && verdict.contains("51.7 %"), "{verdict}");
+    assert!(by_id(&doc, "p-mmu").is_some());
+    assert!(
+        all_text(by_id(&doc, "figures").unwrap())
+            .contains("Least utilization of any 60.00 ms, by single quanta")
+    );
+    let out = output(&["report", &log]);
+    assert!(String::from_utf8_lossy(&out.stdout).contains("51.7 % of 60.00 ms"));
+}
+
 #[test]
 fn logs_that_hold_nothing_say_so() {
     let dir = Scratch::new("empty");

@@ -283,21 +283,26 @@ fn totals(r: &RunFigures) -> Value {
     })
 }
 
-/// The least utilization against the target: over the target's own window where the run measured it, else of the heartbeat
-/// that left least.
+/// The least utilization against the target: over the target's own window where the run measured it or single quanta tell
+/// it, else of the heartbeat that left least.
 fn judged(r: &RunFigures) -> Value {
     let config = r.config.as_deref();
     let told = config.and_then(|c| c.target_ppm);
     let target = told.unwrap_or(DEFAULT_TARGET_PPM);
-    let window = config.and_then(|c| c.window_ns);
-    let measured = r.own.mmu.iter().find(|m| Some(m.window_ns) == window);
+    let window = r.window_ns();
+    let measured = window.and_then(|w| r.least_ppm(w)).map(u64::from);
     let heartbeat = (r.share.long_heartbeats > 0).then(|| 1_000_000 - r.share.peak_ppm.value.min(1_000_000));
-    let least = measured.map(|m| u64::from(m.charged_ppm)).or(heartbeat);
+    let least = measured.or(heartbeat);
     json!({
         "target_percent": percent(target),
         "target_assumed": told.is_none(),
         "least_percent": least.map(|l| l as f64 / 1e4),
-        "window_ms": measured.map(|m| ms(m.window_ns)),
+        "window_ms": measured.and(window).map(ms),
+        "by": match (measured, r.own.mmu.is_empty()) {
+            (Some(_), false) => Some("run"),
+            (Some(_), true) => Some("single quanta"),
+            (None, _) => heartbeat.map(|_| "heartbeats"),
+        },
         "margin_points": least.map(|l| (l as f64 - f64::from(target)) / 1e4),
     })
 }
@@ -337,6 +342,11 @@ fn rest(r: &RunFigures) -> Value {
         })
     });
     all.insert("mmu".into(), mmu.collect());
+    all.insert("single_quanta".into(), r.single.quanta.into());
+    let windows = r.windows().iter();
+    let windows =
+        windows.map(|w| json!({ "window_ms": ms(w.window_ns), "least_percent": percent(w.least_ppm) }));
+    all.insert("windows".into(), windows.collect());
     all.into()
 }
 

@@ -179,11 +179,35 @@ fn utilization(t: &mut Text, r: &RunFigures) {
         );
     }
     if r.own.mmu.is_empty() && r.heartbeats.total() > 0 {
+        single_quanta(t, r);
+    }
+}
+
+/// What quanta that the log tells one by one say of windows.
+fn single_quanta(t: &mut Text, r: &RunFigures) {
+    let windows = r.windows();
+    if windows.is_empty() {
         t.row(
             "min. utilization",
             "not known: heartbeats sum quanta up, so no window shorter than one can be judged",
         );
+        return;
     }
+    let told = windows.iter().filter(|w| w.least_ppm > 0 || Some(w.window_ns) == r.window_ns());
+    for (i, line) in told.collect::<Vec<_>>().chunks(4).enumerate() {
+        let words =
+            line.iter().map(|w| format!("{:.1} % of {}", f64::from(w.least_ppm) / 1e4, time(w.window_ns)));
+        let name = if i == 0 { "min. utilization" } else { "" };
+        t.row(name, words.collect::<Vec<_>>().join(", "));
+    }
+    t.row(
+        "",
+        format!(
+            "by the {} of {} quanta that are told one by one",
+            grouped(r.single.quanta),
+            grouped(r.quanta)
+        ),
+    );
 }
 
 /// The collector's share over time, one character for each stretch: blank where nothing is known to have run.

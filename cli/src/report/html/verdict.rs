@@ -35,8 +35,9 @@ pub(super) struct Verdict {
     pub(super) sentences: Vec<String>,
 }
 
-/// Shares of heartbeats are as exact as this, in points.
-const HEARTBEAT_POINTS: f64 = 3.0;
+/// Shares of heartbeats, and windows of single quanta whose times are printed in milliseconds, are as exact as this, in
+/// points.
+const LOG_POINTS: f64 = 3.4;
 /// The reason of collections that are not the program's matter.
 const SHUTDOWN: &str = "VM shut down";
 const OUT_OF_MEMORY: &str = "out of memory";
@@ -49,7 +50,9 @@ pub(super) fn verdict(s: &Subject<'_>) -> Verdict {
     let departures = f.number("departures").unwrap_or(0.0) > 0.0;
     let starving = s.run.synchronous_by_reason.contains_key(OUT_OF_MEMORY) || s.run.trouble.out_of_memory > 0;
     let still = stood_still(s);
-    let below = margin.is_some_and(|m| if measured { m < 0.0 } else { m < -HEARTBEAT_POINTS });
+    // What the run did not measure itself is as exact as the log's times.
+    let exact = measured && !s.run.own.mmu.is_empty();
+    let below = margin.is_some_and(|m| if exact { m < 0.0 } else { m < -LOG_POINTS });
     let worst = s.advice.findings.iter().filter(|f| f.run == s.at.1).map(|f| f.severity).max();
     let level = if below || departures || starving || worst == Some(Severity::Broken) {
         Level::Missed
