@@ -256,11 +256,13 @@ impl RunBuilder {
             (*min, *max) = ((*min).min(bytes), (*max).max(bytes));
             self.free_low(bytes, spot);
         }
-        for bytes in [gc.immortal_before_bytes, gc.immortal_after_bytes].into_iter().flatten() {
-            Range::add(&mut self.f.immortal_free, bytes, bytes);
+        for (at, bytes) in [(start, gc.immortal_before_bytes), (end, gc.immortal_after_bytes)] {
+            if let Some(bytes) = bytes {
+                self.immortal(at, bytes, bytes);
+            }
         }
         if let Some(p) = gc.priority {
-            Range::add(&mut self.f.priority, p, p);
+            self.priority(end, p, p);
         }
         self.work(spot, &gc.work, gc.work.soft.and_then(|s| s.cleared));
         if let Some(cycle) = &mut self.cycle {
@@ -285,6 +287,16 @@ impl RunBuilder {
         });
     }
 
+    pub(crate) fn priority(&mut self, at_ns: u64, min: u64, max: u64) {
+        Range::add(&mut self.f.priority, min, max);
+        Range::add(&mut self.f.series.at(at_ns).priority, min, max);
+    }
+
+    pub(crate) fn immortal(&mut self, at_ns: u64, min: u64, max: u64) {
+        Range::add(&mut self.f.immortal_free, min, max);
+        Range::add(&mut self.f.series.at(at_ns).immortal_free, min, max);
+    }
+
     /// Collector time whose place is known.
     pub(crate) fn single(&mut self, end_ns: u64, ns: u64, is_quantum: bool) {
         let window = self.f.config.as_deref().and_then(|c| c.window_ns);
@@ -297,8 +309,16 @@ impl RunBuilder {
     }
 
     pub(crate) fn work(&mut self, spot: Spot, w: &Work, soft_cleared: Option<u64>) {
-        let f = &mut self.f.work;
         let sum = |a: &mut u64, b: Option<u64>| *a = a.saturating_add(b.unwrap_or(0));
+        let others =
+            w.references.as_ref().and_then(|r| r.weak_long_cleared.checked_add(r.ephemerons_cleared));
+        let cleared = [soft_cleared, w.weak_cleared, w.phantom_cleared, others];
+        if w.finalizer_enqueued.is_some() || cleared.iter().any(Option::is_some) {
+            let b = self.f.series.at(spot.at_ns);
+            sum(&mut b.finalizer_enqueued, w.finalizer_enqueued);
+            cleared.into_iter().for_each(|n| sum(&mut b.references_cleared, n));
+        }
+        let f = &mut self.f.work;
         sum(&mut f.finalizer_enqueued, w.finalizer_enqueued);
         if let Some(n) = w.finalizer_enqueued {
             f.finalizer_peak.add(n, spot.line, spot.at_ns);
@@ -317,7 +337,7 @@ impl RunBuilder {
             first(&mut f.overflows, &mut f.overflow_line, spot.line);
         }
         if let Some(r) = &w.references {
-            sum(&mut f.other_cleared, r.weak_long_cleared.checked_add(r.ephemerons_cleared));
+            sum(&mut f.other_cleared, others);
             sum(&mut f.finalizers_run, Some(r.finalizers_run));
             f.finalizer_backlog.add(r.finalizer_backlog, spot.line, spot.at_ns);
             self.own = true;

@@ -2,6 +2,7 @@
 
 use metronome_analysis::advice::{Advice, Severity, advise};
 use metronome_analysis::analyze;
+use metronome_analysis::contract::allocation;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -316,6 +317,9 @@ fn the_contract_is_that_of_the_numbers() {
     let m = &c.measured;
     // The least free at a cycle's end is 600 MiB of 1024.
     assert_eq!(m.live_bytes, 424 << 20);
+    // Eight cycles of 2 s, half of them marking.
+    let log = analyze(Log::default().text().as_bytes()).unwrap();
+    assert_eq!(allocation(&log.runs.rows[0]), Some((2_400 << 20, 8_000_000_000)));
     // 300 MiB in 1 s of which the collector had 250 quanta of 1 ms.
     assert_eq!(m.allocation_rate, 400 << 20);
     // Means of 422.5 MiB live in 0.25 s of marking; 1 GiB swept in 0.25 s.

@@ -98,6 +98,62 @@ fn quanta_that_are_told_one_by_one_give_a_curve_and_the_verdict() {
     assert!(String::from_utf8_lossy(&out.stdout).contains("51.7 % of 60.00 ms"));
 }
 
+/// What the issue of a report asks for is on the page and in the summary, where a log tells it.
+#[test]
+fn priorities_references_finalization_and_immortal_memory_are_shown() {
+    let dir = Scratch::new("details");
+    let changed = HEARTBEATS
+        .replacen("min=\"11\"", "min=\"7\"", 1)
+        .replacen(
+            "<heap ",
+            "<immortal minfree=\"14570208\" meanfree=\"14570208\" maxfree=\"14580000\" /> <heap ",
+            1,
+        )
+        .replacen(
+            "<quantum ",
+            "<refs_cleared soft=\"3\" threshold=\"16\" maxThreshold=\"32\" weak=\"41\" phantom=\"5\" /> \
+                   <finalization objectsqueued=\"2525\" /> <quantum ",
+            1,
+        );
+    let log = dir.write("details.xml", &changed);
+    check_numbers(&[&log]);
+    let page = page(&[&log]);
+    let doc = parse(&page);
+    for id in ["p-priority", "p-work", "p-immortal"] {
+        assert!(by_id(&doc, id).is_some(), "{id}");
+    }
+    let figures = all_text(by_id(&doc, "figures").unwrap());
+    for words in [
+        "Priority of the collector7 to 11",
+        "Objects handed to finalization2,525",
+        "Weak references cleared41",
+        "Soft references cleared3",
+        "Phantom references cleared5",
+        "Free immortal memory",
+    ] {
+        assert!(figures.contains(words), "{words}: {figures}");
+    }
+    let out = output(&["report", &log]);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    for words in [
+        "GC priority       7 to 11",
+        "  over time       |",
+        "free immortal",
+        "41 weak, 3 soft, 5 phantom, 2,525 objects to finalization",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    // Where nothing is told, a sentence says so.
+    let log = dir.write(
+        "plain.xml",
+        OPENJ9.replace("metronome-gc 1", "11")
+            + "<trigger-start id=\"1\" \
+        timestamp=\"2026-08-31T13:43:28.916\" /></verbosegc>\n",
+    );
+    let page = self::page(&[&log]);
+    assert!(page.contains("does not tell the priority") && page.contains("tells of references cleared"));
+}
+
 #[test]
 fn logs_that_hold_nothing_say_so() {
     let dir = Scratch::new("empty");

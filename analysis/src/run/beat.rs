@@ -51,10 +51,10 @@ impl RunBuilder {
             self.free_low(free.min_bytes, spot);
         }
         if let Some(free) = h.immortal_free {
-            Range::add(&mut self.f.immortal_free, free.min_bytes, free.max_bytes);
+            self.immortal(spot.at_ns, free.min_bytes, free.max_bytes);
         }
         if let (Some(min), Some(max)) = (h.priority_min, h.priority_max) {
-            Range::add(&mut self.f.priority, min, max);
+            self.priority(spot.at_ns, min, max);
         }
         self.work(spot, &h.work, h.soft_cleared());
         if let Some(ns) = h.allocator_sweep.and_then(|s| s.max_ns) {

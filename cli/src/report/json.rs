@@ -380,6 +380,10 @@ fn bucket(at_ns: u64, b: &Bucket) -> Value {
         "free_min_bytes": b.free_min_bytes,
         "free_max_bytes": b.free_max_bytes,
         "allocated_bytes": b.allocated_bytes,
+        "priority": range(b.priority),
+        "immortal_free_bytes": range(b.immortal_free),
+        "finalization_enqueued": b.finalizer_enqueued,
+        "references_cleared": b.references_cleared,
     })
 }
 
