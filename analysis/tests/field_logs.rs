@@ -1,11 +1,12 @@
-//! The figures of real logs, where they are at hand beside the repository, against tables made by hand from the files.
+//! The figures of real logs, where they are at hand beside the repository or in the folder that FIELD_LOGS names, against tables made by hand from the files.
 
 use metronome_analysis::{Analysis, Writer, analyze};
 use metronome_verbosegc::model::QuantumPhase;
 use std::path::PathBuf;
 
 fn folder() -> Option<PathBuf> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/logs");
+    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/logs");
+    let path = std::env::var_os("FIELD_LOGS").map_or(beside, PathBuf::from);
     if path.is_dir() {
         Some(path)
     } else {

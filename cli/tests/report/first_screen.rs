@@ -239,7 +239,9 @@ fn a_preempted_collector() {
                 one.set(cpu).unwrap();
                 sched_setaffinity(Pid::from_raw(0), &one).unwrap();
                 // Relaxed: a flag that carries no data.
-                while busy.load(Relaxed) {}
+                while busy.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
             });
         }
         let heap = Heap::builder()
