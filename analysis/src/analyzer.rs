@@ -3,7 +3,7 @@
 use crate::figures::{Analysis, Kept, Mark, Writer};
 use crate::run::RunBuilder;
 use crate::series::MAX_BUCKETS;
-use metronome_verbosegc::reader::{Diagnostic, Item, OtherPolicy, Reader};
+use metronome_verbosegc::reader::{Diagnostic, DiagnosticKind, Item, OtherPolicy, Reader};
 use std::io::{self, BufRead};
 
 /// Diagnostics kept.
@@ -94,6 +94,12 @@ impl Analyzer {
     }
 
     fn diagnose(&mut self, d: &Diagnostic) {
+        // Events that are lost, or whose time is not to be believed, may have been quanta.
+        let lost =
+            matches!(d.kind, DiagnosticKind::Order | DiagnosticKind::Clock | DiagnosticKind::Structure);
+        if let Some(run) = self.run.as_mut().filter(|_| lost) {
+            run.gap();
+        }
         push_lazily(&mut self.done.diagnostics, MAX_DIAGNOSTICS, || d.clone());
     }
 

@@ -146,23 +146,38 @@ fn one(row: &CycleRow, run: &RunFigures, own: bool) -> Option<Measured> {
         None if own => return None,
         None => run.heap_bytes?.checked_sub(row.free_end_bytes?)?,
     };
-    let wall = row.end_ns.checked_sub(row.start_ns?)?;
     if row.collector_ns == 0 {
         return None;
     }
-    // Free memory tells allocation while marking only: that part of the cycle's wall time, by collector time.
-    let wall = match own {
-        true => wall,
-        false => {
-            let part = u128::from(wall) * u128::from(row.mark_ns) / u128::from(row.collector_ns);
-            u64::try_from(part).ok()?
-        }
-    };
+    let wall = allocating_ns(row, own)?;
     let collector = if own { row.collector_ns } else { row.mark_ns };
     // Printed times have a millisecond's grain; shorter mutator times say nothing.
     let mutator = wall.checked_sub(collector).filter(|ns| *ns >= 1_000_000)?;
     let rate = u128::from(row.allocated_bytes?) * 1_000_000_000 / u128::from(mutator);
     Some(Measured { live, rate: u64::try_from(rate).ok()? })
+}
+
+/// Bytes allocated in cycles and the wall time that they were allocated in, as far as the log tells: logs of others tell
+/// what was allocated while marking, by how free memory fell.
+pub fn allocation(run: &RunFigures) -> Option<(u64, u64)> {
+    let own = run.writer == Some(Writer::MetronomeGc);
+    let (mut bytes, mut ns) = (0_u64, 0_u64);
+    for row in run.cycle_rows.rows.iter().filter(|r| !r.synchronous) {
+        let Some((allocated, wall)) = row.allocated_bytes.zip(allocating_ns(row, own)) else { continue };
+        (bytes, ns) = (bytes.saturating_add(allocated), ns.saturating_add(wall));
+    }
+    (ns > 0).then_some((bytes, ns))
+}
+
+/// The wall time of a cycle for which the log tells allocation.
+fn allocating_ns(row: &CycleRow, own: bool) -> Option<u64> {
+    let wall = row.end_ns.checked_sub(row.start_ns?)?;
+    if own {
+        return Some(wall);
+    }
+    // Free memory tells allocation while marking only: that part of the cycle's wall time, by collector time.
+    let part = (u128::from(wall) * u128::from(row.mark_ns)).checked_div(u128::from(row.collector_ns))?;
+    u64::try_from(part).ok()
 }
 
 fn fragmentation(run: &RunFigures) -> u32 {

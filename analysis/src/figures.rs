@@ -132,6 +132,8 @@ pub struct RunFigures {
     pub quanta: u64,
     /// Longest quantum.
     pub quantum_peak: Peak,
+    /// Quanta whose place is known, and what follows for windows.
+    pub single: SingleFigures,
     /// Quanta by phase; only phases that occur, `Unknown` in logs of the 2007 generation.
     pub phases: Vec<PhaseFigures>,
     /// Time to stop the mutators, by quantum.
@@ -227,6 +229,56 @@ pub struct Low {
     /// Place on the time axis.
     pub at_ns: u64,
 }
+
+/// Quanta that the log tells one by one: heartbeats of a single quantum. What they say of windows is worth nothing where
+/// most quanta are not among them: [`RunFigures::windows`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SingleFigures {
+    /// How many quanta.
+    pub quanta: u64,
+    /// The least utilization of windows that hold no other quanta, the shortest first. Synchronous collections count as
+    /// collector time, but for one at shutdown.
+    pub windows: Vec<Window>,
+}
+
+/// The least that the mutators had of any window of a length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The window's length.
+    pub window_ns: u64,
+    /// The least utilization, in parts per million.
+    pub least_ppm: u32,
+}
+
+/// Single quanta from which on windows are judged.
+const MANY_SINGLES: u64 = 20;
+/// Of this many quanta one may be without its place.
+const SINGLES_PARTS: u64 = 10;
+
+impl RunFigures {
+    /// The least utilization of windows as the log's single quanta tell it; none if too many quanta have no place.
+    pub fn windows(&self) -> &[Window] {
+        let unknown = self.quanta.saturating_sub(self.single.quanta);
+        let enough = self.single.quanta >= MANY_SINGLES && unknown <= self.quanta / SINGLES_PARTS;
+        if enough { &self.single.windows } else { &[] }
+    }
+
+    /// The least utilization of windows of a length: as the run measured it, else by its single quanta.
+    pub fn least_ppm(&self, window_ns: u64) -> Option<u32> {
+        let measured = self.own.mmu.iter().find(|m| m.window_ns == window_ns).map(|m| m.charged_ppm);
+        let single = || self.windows().iter().find(|w| w.window_ns == window_ns).map(|w| w.least_ppm);
+        measured.or_else(single)
+    }
+
+    /// The window of the target: told, or the default of IBM's and OpenJ9's collectors.
+    pub fn window_ns(&self) -> Option<u64> {
+        let told = self.config.as_deref().and_then(|c| c.window_ns);
+        told.or((self.writer != Some(Writer::MetronomeGc)).then_some(JAVA_WINDOW_NS))
+    }
+}
+
+/// Default window of IBM's and OpenJ9's collectors.
+const JAVA_WINDOW_NS: u64 = 60_000_000;
 
 /// Quanta of one phase.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 mod beat;
 mod edges;
 mod own;
+mod single;
 
 use crate::axis::Axis;
 use crate::figures::{CycleRow, Low, Mark, PhaseFigures, Range, RunFigures, SyncRow, Trouble, Writer};
@@ -12,6 +13,7 @@ use metronome_verbosegc::model::{
     Event, Generation, LoggedEvent, QuantumPhase, Section, SyncGc, SyncReason, Work,
 };
 use metronome_verbosegc::reader::{OtherPolicy, RunStart};
+use single::Singles;
 use std::collections::BTreeMap;
 
 /// Heartbeats kept.
@@ -60,6 +62,7 @@ pub(crate) struct RunBuilder {
     room: usize,
     pub(crate) quantum: Sketch,
     pub(crate) stop: Sketch,
+    pub(crate) singles: Singles,
     pub(crate) phases: [PhaseSketch; QuantumPhase::ALL.len()],
     pub(crate) cycle_length: Sketch,
     pub(crate) cycle_gap: Sketch,
@@ -97,6 +100,7 @@ impl RunBuilder {
             room,
             quantum: Sketch::default(),
             stop: Sketch::default(),
+            singles: Singles::default(),
             phases: Default::default(),
             cycle_length: Sketch::default(),
             cycle_gap: Sketch::default(),
@@ -163,7 +167,7 @@ impl RunBuilder {
             Event::CycleEnd(edge) => self.cycle_end(spot, edge),
             Event::HeapFixup { .. } => {}
             Event::Heartbeat(h) => self.heartbeat(spot, h),
-            Event::SyncGc(gc) => self.sync_gc(spot, gc),
+            Event::SyncGc(gc) => self.sync_gc(spot, gc, refined),
             Event::OutOfMemory(o) => {
                 first(&mut self.f.trouble.out_of_memory, &mut self.f.trouble.out_of_memory_line, spot.line);
                 let space = o.space.clone().unwrap_or_else(|| "heap".into());
@@ -210,7 +214,7 @@ impl RunBuilder {
         first(clock_errors, clock_line, spot.line);
     }
 
-    fn sync_gc(&mut self, spot: Spot, gc: &SyncGc) {
+    fn sync_gc(&mut self, spot: Spot, gc: &SyncGc, refined: Option<u64>) {
         let generation = self.f.generation.unwrap_or(Generation::OpenJ9);
         let reason = gc.reason.as_ref().map_or("unknown", |r| r.text_in(generation)).to_owned();
         let ns = gc.duration_ns.filter(|_| !spot.clock_error);
@@ -221,6 +225,17 @@ impl RunBuilder {
         };
         self.mark_ns = Some(end);
         self.sync_start_ns = Some(start);
+        match ns {
+            // The process was ending: nobody waited for it.
+            _ if gc.reason == Some(SyncReason::Shutdown) => {}
+            Some(ns) => {
+                if generation == Generation::V2007 && refined != Some(spot.at_ns) {
+                    self.gap();
+                }
+                self.single(end, ns, false);
+            }
+            None => self.singles.unknown(end),
+        }
         if let Some(ns) = ns {
             named(&mut self.f.synchronous_by_reason, &reason).add(ns);
             // An hour of standing still is no picture's matter: bounds the work for a forged length.
@@ -241,11 +256,13 @@ impl RunBuilder {
             (*min, *max) = ((*min).min(bytes), (*max).max(bytes));
             self.free_low(bytes, spot);
         }
-        for bytes in [gc.immortal_before_bytes, gc.immortal_after_bytes].into_iter().flatten() {
-            Range::add(&mut self.f.immortal_free, bytes, bytes);
+        for (at, bytes) in [(start, gc.immortal_before_bytes), (end, gc.immortal_after_bytes)] {
+            if let Some(bytes) = bytes {
+                self.immortal(at, bytes, bytes);
+            }
         }
         if let Some(p) = gc.priority {
-            Range::add(&mut self.f.priority, p, p);
+            self.priority(end, p, p);
         }
         self.work(spot, &gc.work, gc.work.soft.and_then(|s| s.cleared));
         if let Some(cycle) = &mut self.cycle {
@@ -270,9 +287,38 @@ impl RunBuilder {
         });
     }
 
+    pub(crate) fn priority(&mut self, at_ns: u64, min: u64, max: u64) {
+        Range::add(&mut self.f.priority, min, max);
+        Range::add(&mut self.f.series.at(at_ns).priority, min, max);
+    }
+
+    pub(crate) fn immortal(&mut self, at_ns: u64, min: u64, max: u64) {
+        Range::add(&mut self.f.immortal_free, min, max);
+        Range::add(&mut self.f.series.at(at_ns).immortal_free, min, max);
+    }
+
+    /// Collector time whose place is known.
+    pub(crate) fn single(&mut self, end_ns: u64, ns: u64, is_quantum: bool) {
+        let window = self.f.config.as_deref().and_then(|c| c.window_ns);
+        self.singles.add(end_ns, ns, window, is_quantum);
+    }
+
+    /// Something of the log is missing here.
+    pub(crate) fn gap(&mut self) {
+        self.singles.unknown(self.axis.now_ns());
+    }
+
     pub(crate) fn work(&mut self, spot: Spot, w: &Work, soft_cleared: Option<u64>) {
-        let f = &mut self.f.work;
         let sum = |a: &mut u64, b: Option<u64>| *a = a.saturating_add(b.unwrap_or(0));
+        let others =
+            w.references.as_ref().and_then(|r| r.weak_long_cleared.checked_add(r.ephemerons_cleared));
+        let cleared = [soft_cleared, w.weak_cleared, w.phantom_cleared, others];
+        if w.finalizer_enqueued.is_some() || cleared.iter().any(Option::is_some) {
+            let b = self.f.series.at(spot.at_ns);
+            sum(&mut b.finalizer_enqueued, w.finalizer_enqueued);
+            cleared.into_iter().for_each(|n| sum(&mut b.references_cleared, n));
+        }
+        let f = &mut self.f.work;
         sum(&mut f.finalizer_enqueued, w.finalizer_enqueued);
         if let Some(n) = w.finalizer_enqueued {
             f.finalizer_peak.add(n, spot.line, spot.at_ns);
@@ -291,7 +337,7 @@ impl RunBuilder {
             first(&mut f.overflows, &mut f.overflow_line, spot.line);
         }
         if let Some(r) = &w.references {
-            sum(&mut f.other_cleared, r.weak_long_cleared.checked_add(r.ephemerons_cleared));
+            sum(&mut f.other_cleared, others);
             sum(&mut f.finalizers_run, Some(r.finalizers_run));
             f.finalizer_backlog.add(r.finalizer_backlog, spot.line, spot.at_ns);
             self.own = true;
@@ -325,6 +371,7 @@ impl RunBuilder {
         f.span_ns = self.axis.now_ns();
         f.quantum = self.quantum.done();
         f.stop = self.stop.done();
+        f.single = self.singles.done();
         f.cycle_length = self.cycle_length.done();
         f.cycle_gap = self.cycle_gap.done();
         let phases = QuantumPhase::ALL.into_iter().zip(&self.phases);

@@ -1,6 +1,8 @@
 //! A bounded series of time buckets for pictures: however long the run, at most [`MAX_BUCKETS`], and no extreme lost
 //! (INV-ANALYSIS-EXTREMES).
 
+use crate::figures::Range;
+
 /// Most buckets of a series.
 pub const MAX_BUCKETS: usize = 2048;
 /// Width of a bucket at first.
@@ -29,6 +31,14 @@ pub struct Bucket {
     pub free_max_bytes: Option<u64>,
     /// Allocated bytes, as far as the log tells; spread evenly over the cycle or heartbeat that tells.
     pub allocated_bytes: u64,
+    /// Lowest and highest priority of the collector's thread.
+    pub priority: Option<Range>,
+    /// Least and most free immortal memory.
+    pub immortal_free: Option<Range>,
+    /// Objects handed to finalization, counted where their heartbeat or collection ended.
+    pub finalizer_enqueued: u64,
+    /// References cleared of all kinds, likewise.
+    pub references_cleared: u64,
 }
 
 impl Bucket {
@@ -40,6 +50,15 @@ impl Bucket {
         sum(&mut self.cycle_ns, other.cycle_ns);
         sum(&mut self.quanta, other.quanta);
         sum(&mut self.allocated_bytes, other.allocated_bytes);
+        sum(&mut self.finalizer_enqueued, other.finalizer_enqueued);
+        sum(&mut self.references_cleared, other.references_cleared);
+        for (mine, theirs) in
+            [(&mut self.priority, other.priority), (&mut self.immortal_free, other.immortal_free)]
+        {
+            if let Some(r) = theirs {
+                Range::add(mine, r.min, r.max);
+            }
+        }
         self.quantum_max_ns = self.quantum_max_ns.max(other.quantum_max_ns);
         self.stop_max_ns = self.stop_max_ns.max(other.stop_max_ns);
         self.free(other.free_min_bytes);
@@ -165,6 +184,8 @@ mod tests {
                 let bucket = s.at(from);
                 bucket.quantum_max_ns = bucket.quantum_max_ns.max(u64::from(*amount));
                 s.free(from, Some(u64::from(*amount)));
+                Range::add(&mut s.at(from).priority, u64::from(*amount), u64::from(*amount));
+                s.at(from).references_cleared += u64::from(*amount);
                 sum += u64::from(*amount);
                 most = most.max(u64::from(*amount));
             }
@@ -173,6 +194,10 @@ mod tests {
                 && s.buckets.iter().map(|b| b.collector_ns).sum::<u64>() == sum
                 && s.buckets.iter().map(|b| b.quantum_max_ns).max().unwrap_or(0) == most
                 && s.buckets.iter().filter_map(|b| b.free_max_bytes).max().unwrap_or(0) == most
+                && s.buckets.iter().map(|b| b.references_cleared).sum::<u64>() == sum
+                && s.buckets.iter().filter_map(|b| b.priority).map(|r| r.max).max().unwrap_or(0) == most
+                && s.buckets.iter().filter_map(|b| b.priority).map(|r| r.min).min()
+                    == pieces.iter().map(|p| u64::from(p.2)).min()
                 && s.buckets.iter().filter_map(|b| b.free_min_bytes).min()
                     == pieces.iter().map(|p| u64::from(p.2)).min()
         }

@@ -6,6 +6,8 @@ mod common;
 use common::{Fact, Script, below, write};
 use metronome_analysis::advice::advise;
 use metronome_analysis::{Analysis, RunFigures, analyze};
+use metronome_scheduler::ledger::Interval;
+use metronome_scheduler::mmu::mmu;
 use metronome_verbosegc::WallClock;
 use metronome_verbosegc::model::{CycleFacts, QuantumPhase, SyncReason};
 use metronome_verbosegc::writer::{CycleStartFacts, Format, LogWriter, Options, QuantumFacts, SyncGcFacts};
@@ -101,6 +103,44 @@ impl Sane {
         w.cycle_end(now, 1 << 20, &CycleFacts::default()).unwrap();
         String::from_utf8(w.finish().unwrap()).unwrap()
     }
+}
+
+/// Heartbeats of one quantum each tell the least utilization of windows: exactly where times are printed in microseconds
+/// (2007), to the grain of two milliseconds where they are not.
+#[test]
+fn windows_of_single_quanta_are_those_of_an_oracle() {
+    fn as_the_oracle(run: Sane) -> bool {
+        let run = Sane { interval_ns: 0, ..run };
+        let a = figures(&run.text());
+        let r = &a.runs.rows[0];
+        let (mut now, mut all) = (0, Vec::new());
+        for (i, (gap, length, ..)) in run.quanta.iter().enumerate() {
+            let sync = run.sync.filter(|(at, _)| *at == i).map_or(0, |(_, us)| us * 1000);
+            let start = now + gap * 1000;
+            now = start + length * 1000 + sync;
+            all.push(Interval::new(start, now));
+        }
+        let n = run.quanta.len() as u64;
+        let in_2007 = run.format == Format::V2007;
+        let grain = if in_2007 { 0 } else { 2_000_000 };
+        let right = |window: u64| {
+            // The 2007 form tells nothing of the time before its first heartbeat.
+            let start = if in_2007 { all[0].start_ns } else { 0 };
+            let expected = mmu(&all, Interval::new(start, now), window);
+            let got = r.least_ppm(window);
+            let off = (grain * 1_000_000 / window) as u32;
+            match (got, expected) {
+                // The 2007 form tells the second of a collection: windows over it are not judged.
+                (got, Some(e)) if in_2007 && run.sync.is_some() => got.is_none_or(|got| got >= e),
+                (Some(got), Some(e)) => got.abs_diff(e) <= off,
+                // Of a window about as long as the run the grain decides.
+                (got, expected) => got == expected || (grain > 0 && now.abs_diff(window) <= grain),
+            }
+        };
+        let windows = [1, 2, 5, 10, 20, 50, 60, 100, 200, 500, 1000].map(|ms| ms * 1_000_000);
+        r.single.quanta == n && if n < 20 { r.windows().is_empty() } else { windows.into_iter().all(right) }
+    }
+    QuickCheck::new().tests(200).quickcheck(as_the_oracle as fn(Sane) -> bool);
 }
 
 /// Extremes are exact; a mean is cut to a µs for each heartbeat.

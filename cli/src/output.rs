@@ -1,7 +1,7 @@
 //! Writing to standard output and standard error, where a reader that went away is no error.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 /// Status for errors of the user: bad flags, unreadable input, impossible sizes.
@@ -25,8 +25,13 @@ pub(crate) fn print(text: &str) -> ExitCode {
 
 /// [`print()`] for those who go on afterwards.
 pub(crate) fn write_out(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    stream_out(|out| out.write_all(text.as_bytes()))
+}
+
+/// [`write_out`] of what is made as it is written.
+pub(crate) fn stream_out(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match write(&mut out).and_then(|()| out.flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }

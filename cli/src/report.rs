@@ -6,7 +6,7 @@ pub(crate) mod json;
 mod text;
 
 use crate::logs::{self, ReadLogs};
-use crate::output::{USAGE, one_line, say, write_out};
+use crate::output::{USAGE, one_line, say, stream_out, write_out};
 use crate::run::files;
 use crate::signals::Signals;
 use metronome_analysis::Analyzer;
@@ -107,8 +107,8 @@ fn perform(args: &ReportArgs) -> Result<u8, String> {
     }
     let advice: Vec<_> = read.logs.iter().map(|log| advise(&log.analysis)).collect();
     if let Some((path, results)) = json {
-        let value = format!("{:#}\n", json::value(&read.logs, &advice));
-        results.write(&value).map_err(|e| refuse("--json", path, &e))?;
+        let write = |out: &mut dyn Write| json::write(out, &read.logs, &advice);
+        results.write_with(write).map_err(|e| refuse("--json", path, &e))?;
     }
     let page = args.html.as_ref().map(|_| html::page(&read.logs, &advice)).transpose()?;
     if let (Some((path, results)), Some(page)) = (html, &page) {
@@ -118,7 +118,7 @@ fn perform(args: &ReportArgs) -> Result<u8, String> {
         read.logs.iter().zip(&advice).map(|(log, advice)| text::log(log, advice, args.verbose)).collect();
     let written = if args.json.as_deref().is_some_and(is_stdout) {
         say(text.trim_end());
-        write_out(&format!("{:#}\n", json::value(&read.logs, &advice)))
+        stream_out(|out| json::write(out, &read.logs, &advice))
     } else if let Some(page) = page.filter(|_| args.html.as_deref().is_some_and(is_stdout)) {
         say(text.trim_end());
         write_out(&page)

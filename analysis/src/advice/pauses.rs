@@ -2,6 +2,7 @@
 
 use super::words::Knob;
 use super::{Desk, Severity, count, memory, ms, percent};
+use crate::figures::RunFigures;
 use metronome_verbosegc::model::QuantumPhase;
 
 /// A quantum of more beats than this is an outlier.
@@ -22,6 +23,9 @@ const PREEMPTED_PERCENT: u64 = 33;
 const MANY_QUANTA: u64 = 20;
 /// Collector time before marking above this part is a matter of roots, in percent.
 const ROOTS_PERCENT: u128 = 30;
+/// A utilization below the target by no more than this, in parts per million, is the grain of printed times: two
+/// milliseconds of a window of 60.
+const GRAIN_PPM: u32 = 34_000;
 /// Names shown.
 const NAMES: usize = 4;
 
@@ -172,9 +176,11 @@ fn share(d: &mut Desk<'_>) {
     let run = d.run;
     let (s, left) = (&run.share, 1_000_000 - u64::from(d.target_ppm.min(1_000_000)));
     let departed: u64 = run.own.departures.values().sum();
-    let window = d.config().and_then(|c| c.window_ns);
-    let broken = run.own.mmu.iter().find(|m| Some(m.window_ns) == window && m.charged_ppm < d.target_ppm);
-    let quiet = departed == 0 && broken.is_none();
+    let least = run.window_ns().and_then(|window| Some((window, run.least_ppm(window)?)));
+    // What single quanta tell of another's log is as exact as their printed times.
+    let grain = if d.own() { 0 } else { GRAIN_PPM };
+    let broken = least.filter(|(_, ppm)| ppm.saturating_add(grain) < d.target_ppm);
+    let quiet = departed == 0 && least.is_none();
     if s.heartbeats == 0 && quiet && run.heartbeats.total() > 0 {
         d.lacks("R8, R9", "no heartbeat has an interval, so the collector's share is not known");
     } else if s.long_heartbeats == 0 && quiet && run.own.mmu.is_empty() && run.heartbeats.total() > 0 {
@@ -214,20 +220,28 @@ fn share(d: &mut Desk<'_>) {
         if let Some(low) = run.own.departure_low {
             evidence.push(format!("down to {} for the program, line {}", percent(low.value), low.line));
         }
-        if let Some(m) = broken {
+        if let Some((window, ppm)) = broken {
             evidence.push(format!(
                 "least utilization of {} windows {} (target {})",
-                ms(m.window_ns),
-                percent(u64::from(m.charged_ppm)),
+                ms(window),
+                percent(u64::from(ppm)),
                 percent(u64::from(d.target_ppm))
             ));
         }
-        let advice = format!(
-            "the program allocates faster than the collector frees: raise {}, or lower {} or the rate of allocation{}",
-            d.flag(Knob::Heap),
-            d.flag(Knob::Target),
-            memory::heap_words(d)
-        );
+        let advice = match d.held_up() {
+            Some(rule) => format!(
+                "first give the collector its processor (see {rule}): while it does not get one, no figure of this log tells \
+                 what heap is enough; judge {} and {} by a run without {rule}",
+                d.flag(Knob::Heap),
+                d.flag(Knob::Target)
+            ),
+            None => format!(
+                "the program allocates faster than the collector frees: raise {}, or lower {} or the rate of allocation{}",
+                d.flag(Knob::Heap),
+                d.flag(Knob::Target),
+                memory::heap_words(d)
+            ),
+        };
         let lines = [run.own.departure_low.map_or(0, |l| l.line), run.own.enough_heap.line];
         d.find(
             "R9",
@@ -293,15 +307,21 @@ fn stragglers(d: &mut Desk<'_>) {
     d.find("O1", Severity::Risk, "a mutator does not poll", evidence, &lines, advice.into());
 }
 
+/// True if the system took much of the quanta's wall time.
+pub(super) fn is_preempted(run: &RunFigures) -> bool {
+    let own = &run.own;
+    let lost = own.cpu_wall_ns.saturating_sub(own.cpu_ns);
+    own.cpu_quanta >= MANY_QUANTA
+        && lost.saturating_mul(100) >= own.cpu_wall_ns.saturating_mul(PREEMPTED_PERCENT)
+}
+
 /// O2.
 fn preempted(d: &mut Desk<'_>) {
-    let own = &d.run.own;
-    let lost = own.cpu_wall_ns.saturating_sub(own.cpu_ns);
-    if own.cpu_quanta < MANY_QUANTA
-        || lost.saturating_mul(100) < own.cpu_wall_ns.saturating_mul(PREEMPTED_PERCENT)
-    {
+    if !is_preempted(d.run) {
         return;
     }
+    let own = &d.run.own;
+    let lost = own.cpu_wall_ns.saturating_sub(own.cpu_ns);
     let share = (u128::from(lost) * 1_000_000 / u128::from(own.cpu_wall_ns.max(1))) as u64;
     let evidence = format!(
         "{} of the wall time of {} quanta was not the collector's; most at line {} ({} for each quantum); latest wake-up {}",

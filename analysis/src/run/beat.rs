@@ -32,6 +32,16 @@ impl RunBuilder {
             p.peak.add(q.max_ns, spot.line, spot.at_ns);
             p.longest_is_first += u64::from(h.longest_at == Some(LongestAt::InHeartbeat(0)));
         }
+        if let Some((mark, interval)) = self.mark_ns.zip(h.interval_ns)
+            && mark.checked_add(interval) != Some(spot.at_ns)
+        {
+            // Only the second is known: this quantum has no place among those before it.
+            self.gap();
+        }
+        match measured {
+            Some(q) if known == 1 => self.single(spot.at_ns, q.max_ns, true),
+            _ => self.singles.unknown(spot.at_ns),
+        }
         if let Some(stop) = h.exclusive_access.filter(|_| !spot.clock_error) {
             self.stop.add_group(known.max(1), stop.min_ns, stop.mean_ns, stop.max_ns);
             self.f.stop_peak.add(stop.max_ns, spot.line, spot.at_ns);
@@ -41,10 +51,10 @@ impl RunBuilder {
             self.free_low(free.min_bytes, spot);
         }
         if let Some(free) = h.immortal_free {
-            Range::add(&mut self.f.immortal_free, free.min_bytes, free.max_bytes);
+            self.immortal(spot.at_ns, free.min_bytes, free.max_bytes);
         }
         if let (Some(min), Some(max)) = (h.priority_min, h.priority_max) {
-            Range::add(&mut self.f.priority, min, max);
+            self.priority(spot.at_ns, min, max);
         }
         self.work(spot, &h.work, h.soft_cleared());
         if let Some(ns) = h.allocator_sweep.and_then(|s| s.max_ns) {

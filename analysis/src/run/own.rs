@@ -17,10 +17,12 @@ impl RunBuilder {
             Event::Departure(d) => self.departure(spot, d),
             Event::LostRecords(l) => {
                 self.f.trouble.lost_records = self.f.trouble.lost_records.saturating_add(l.count);
+                self.gap();
                 self.mark(spot, "lost", || format!("{} event records lost", l.count));
             }
             Event::OutputLost(l) => {
                 self.f.trouble.output_lost = self.f.trouble.output_lost.saturating_add(l.elements);
+                self.gap();
                 self.mark(spot, "lost", || format!("{} elements of this log lost", l.elements));
             }
             Event::Resize(r) => {

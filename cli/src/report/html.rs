@@ -3,6 +3,7 @@
 //! The page is well-formed XML as well as HTML, so that any text that broke out of its place would be found by a parser.
 
 mod columns;
+mod details;
 mod escape;
 mod events;
 mod facts;
@@ -43,7 +44,7 @@ pub(super) fn page(logs: &[ReadLog], advice: &[Advice]) -> Result<String, String
     let (places, more) = subject::choose(logs);
     let runs = places.iter().map(|(_, run)| run + 1).max().unwrap_or(0);
     let mut root =
-        json::value_of(logs, advice, Detail { rows: ROWS / logs.len().max(1), runs, series: false });
+        json::value_of(logs, advice, Detail { rows: ROWS / logs.len().max(1), runs, series: false })?;
     escape::clip_all(&mut root);
     let subjects = subject::subjects(logs, advice, &places, &root);
     let mut lists = Vec::new();
@@ -157,7 +158,8 @@ fn pictures(subjects: &[Subject<'_>]) -> Result<String, String> {
     let mut out = String::from("<section id=\"pictures\"><h2>Pictures</h2>");
     out += "<p class=\"hint\">Drag over a picture of time to zoom in on all of them; double-click or <kbd>0</kbd> shows \
             everything again. By keyboard: <kbd>+</kbd> <kbd>-</kbd> <kbd>←</kbd> <kbd>→</kbd> on a picture.</p>";
-    let blocks = over_time::all(subjects).into_iter().chain(shapes::all(subjects));
+    let blocks =
+        over_time::all(subjects).into_iter().chain(shapes::all(subjects)).chain(details::all(subjects));
     let mut lacking = Vec::new();
     let mut shown = String::new();
     for block in blocks {

@@ -3,8 +3,10 @@
 use crate::logs::ReadLog;
 use metronome_analysis::advice::{Advice, Finding};
 use metronome_analysis::contract::{ContractReport, DEFAULT_TARGET_PPM};
-use metronome_analysis::{Distribution, Range, RunFigures, Stat};
+use metronome_analysis::{Bucket, Distribution, HeartbeatRow, Range, RunFigures, Series, Stat, SyncRow};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
+use std::io::{self, Write};
 
 /// How much of it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,15 +24,52 @@ impl Detail {
     pub(crate) const FULL: Self = Self { rows: usize::MAX, runs: usize::MAX, series: true };
 }
 
-/// All logs.
-pub(crate) fn value(logs: &[ReadLog], advice: &[Advice]) -> Value {
-    value_of(logs, advice, Detail::FULL)
+/// All logs. Long lists become JSON a row at a time, so that writing needs no more memory than the figures have.
+pub(crate) struct Report<'a> {
+    pub(crate) logs: &'a [ReadLog],
+    pub(crate) advice: &'a [Advice],
+    pub(crate) detail: Detail,
 }
 
-/// All logs, as far as asked for.
-pub(crate) fn value_of(logs: &[ReadLog], advice: &[Advice], detail: Detail) -> Value {
-    let logs: Vec<Value> = logs.iter().zip(advice).map(|(log, advice)| one(log, advice, detail)).collect();
-    json!({ "schema": "metronome-report/1", "logs": logs })
+/// Writes all of them, indented.
+///
+/// # Errors
+/// Those of the output.
+pub(crate) fn write(out: &mut dyn Write, logs: &[ReadLog], advice: &[Advice]) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, &Report { logs, advice, detail: Detail::FULL })?;
+    out.write_all(b"\n")
+}
+
+/// As far as asked for, as one value.
+///
+/// # Errors
+/// What serializing says; it has no reason to.
+pub(crate) fn value_of(logs: &[ReadLog], advice: &[Advice], detail: Detail) -> Result<Value, String> {
+    serde_json::to_value(Report { logs, advice, detail }).map_err(|e| format!("cannot make JSON: {e}"))
+}
+
+/// A list of which one row at a time is in memory as JSON.
+struct Rows<F>(F);
+
+impl<F: Fn() -> I, I: Iterator<Item: Serialize>> Serialize for Rows<F> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_seq((self.0)())
+    }
+}
+
+/// The entries of an object that was put together before.
+fn entries<M: SerializeMap>(map: &mut M, object: &Value) -> Result<(), M::Error> {
+    object.as_object().into_iter().flatten().try_for_each(|(k, v)| map.serialize_entry(k, v))
+}
+
+impl Serialize for Report<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let logs = || self.logs.iter().zip(self.advice).map(|(log, advice)| One(log, advice, self.detail));
+        let mut map = s.serialize_map(Some(2))?;
+        map.serialize_entry("schema", "metronome-report/1")?;
+        map.serialize_entry("logs", &Rows(logs))?;
+        map.end()
+    }
 }
 
 /// How many of so many rows are beyond those written.
@@ -38,35 +77,46 @@ fn beyond(len: usize, omitted: u64, most: usize) -> u64 {
     omitted + len.saturating_sub(most) as u64
 }
 
-fn one(log: &ReadLog, advice: &Advice, detail: Detail) -> Value {
-    let a = &log.analysis;
-    let Detail { rows, runs, .. } = detail;
-    let diagnostics = a.diagnostics.rows.iter().take(rows);
-    let refused = a.refused.rows.iter().take(rows);
-    let contracts = advice.contracts.iter().filter(|(i, _)| *i < runs);
-    json!({
-        "file": log.file,
-        "generation": a.writer.map(|w| w.name()),
-        "complete": a.complete && log.broke_off.is_none(),
-        "input_error": log.broke_off,
-        "refused": refused
-            .map(|r| json!({ "line": r.line, "policy": r.policy, "evidence": r.evidence }))
-            .collect::<Vec<_>>(),
-        "diagnostics": diagnostics
-            .map(|d| json!({ "line": d.line, "column": d.column, "text": d.text }))
-            .collect::<Vec<_>>(),
-        "diagnostics_omitted": beyond(a.diagnostics.rows.len(), a.diagnostics.omitted, rows),
-        "runs": a.runs.rows.iter().take(runs).map(|r| run(r, detail)).collect::<Vec<_>>(),
-        "runs_omitted": beyond(a.runs.rows.len(), a.runs.omitted, runs),
-        "findings": advice.findings.iter().take(rows).map(finding).collect::<Vec<_>>(),
-        "findings_omitted": beyond(advice.findings.len(), 0, rows),
-        "contracts": contracts
-            .map(|(i, c)| match c {
+/// One log.
+struct One<'a>(&'a ReadLog, &'a Advice, Detail);
+
+impl Serialize for One<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let Self(log, advice, detail) = self;
+        let a = &log.analysis;
+        let Detail { rows, runs, .. } = *detail;
+        let mut map = s.serialize_map(None)?;
+        let head = json!({
+            "file": log.file,
+            "generation": a.writer.map(|w| w.name()),
+            "complete": a.complete && log.broke_off.is_none(),
+            "input_error": log.broke_off,
+            "diagnostics_omitted": beyond(a.diagnostics.rows.len(), a.diagnostics.omitted, rows),
+            "runs_omitted": beyond(a.runs.rows.len(), a.runs.omitted, runs),
+            "findings_omitted": beyond(advice.findings.len(), 0, rows),
+        });
+        entries(&mut map, &head)?;
+        let refused = a.refused.rows.iter().take(rows);
+        let refused =
+            || refused.clone().map(|r| json!({ "line": r.line, "policy": r.policy, "evidence": r.evidence }));
+        map.serialize_entry("refused", &Rows(refused))?;
+        let diagnostics = a.diagnostics.rows.iter().take(rows);
+        let diagnostics =
+            || diagnostics.clone().map(|d| json!({ "line": d.line, "column": d.column, "text": d.text }));
+        map.serialize_entry("diagnostics", &Rows(diagnostics))?;
+        let all = || a.runs.rows.iter().take(runs).map(|r| Run(r, *detail));
+        map.serialize_entry("runs", &Rows(all))?;
+        map.serialize_entry("findings", &Rows(|| advice.findings.iter().take(rows).map(finding)))?;
+        let contracts = advice.contracts.iter().filter(|(i, _)| *i < runs);
+        let contracts = || {
+            contracts.clone().map(|(i, c)| match c {
                 Ok(c) => json!({ "run": i, "contract": contract(c) }),
                 Err(why) => json!({ "run": i, "contract": null, "not_enough_data": why }),
             })
-            .collect::<Vec<_>>(),
-    })
+        };
+        map.serialize_entry("contracts", &Rows(contracts))?;
+        map.end()
+    }
 }
 
 /// Milliseconds.
@@ -105,34 +155,55 @@ fn range(r: Option<Range>) -> Value {
     r.map_or(Value::Null, |r| json!({ "min": r.min, "max": r.max }))
 }
 
-fn run(r: &RunFigures, detail: Detail) -> Value {
-    let rows = detail.rows;
+/// One run.
+struct Run<'a>(&'a RunFigures, Detail);
+
+impl Serialize for Run<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let Self(r, Detail { rows, series, .. }) = *self;
+        let mut map = s.serialize_map(None)?;
+        entries(&mut map, &figures(r, rows))?;
+        entries(&mut map, &rest(r))?;
+        entries(&mut map, &totals(r))?;
+        map.serialize_entry("triggers_ms", &Rows(|| r.triggers_ns.rows.iter().take(rows).map(|ns| ms(*ns))))?;
+        map.serialize_entry("synchronous", &Rows(|| r.synchronous.rows.iter().take(rows).map(collection)))?;
+        map.serialize_entry("heartbeats", &Rows(|| r.heartbeats.rows.iter().take(rows).map(heartbeat)))?;
+        if series {
+            map.serialize_entry("series", &Buckets(&r.series))?;
+        }
+        map.end()
+    }
+}
+
+fn heartbeat(h: &HeartbeatRow) -> Value {
+    json!({
+        "quanta": h.quanta,
+        "phase": h.phase.map(|p| p.name()),
+        "share_percent": h.share_ppm.map(percent),
+        "line": h.line,
+        "at_ms": ms(h.at_ns),
+        "mean_ms": h.mean_ns.map(ms),
+        "max_ms": h.max_ns.map(ms),
+    })
+}
+
+fn collection(s: &SyncRow) -> Value {
+    json!({
+        "reason": s.reason,
+        "ms": s.ns.map(ms),
+        "line": s.line,
+        "at_ms": ms(s.at_ns),
+        "requested_bytes": s.requested_bytes,
+        "free_before_bytes": s.free_before_bytes,
+        "free_after_bytes": s.free_after_bytes,
+    })
+}
+
+fn figures(r: &RunFigures, rows: usize) -> Value {
     let quantum_ms = stat_ms(&r.quantum.stat);
-    let heartbeats = r.heartbeats.rows.iter().take(rows).map(|h| {
-        json!({
-            "quanta": h.quanta,
-            "phase": h.phase.map(|p| p.name()),
-            "share_percent": h.share_ppm.map(percent),
-            "line": h.line,
-            "at_ms": ms(h.at_ns),
-            "mean_ms": h.mean_ns.map(ms),
-            "max_ms": h.max_ns.map(ms),
-        })
-    });
-    let synchronous = r.synchronous.rows.iter().take(rows).map(|s| {
-        json!({
-            "reason": s.reason,
-            "ms": s.ns.map(ms),
-            "line": s.line,
-            "at_ms": ms(s.at_ns),
-            "requested_bytes": s.requested_bytes,
-            "free_before_bytes": s.free_before_bytes,
-            "free_after_bytes": s.free_after_bytes,
-        })
-    });
     let phases: Map<String, Value> =
         r.phases.iter().map(|p| (p.phase.name().to_owned(), distribution(&p.quantum))).collect();
-    let mut v = json!({
+    json!({
         "line": r.line,
         "generation": r.writer.map(|w| w.name()),
         "version": r.version,
@@ -155,25 +226,15 @@ fn run(r: &RunFigures, detail: Detail) -> Value {
         "cycles_incomplete": r.cycles_incomplete,
         "cycle_ms": distribution(&r.cycle_length),
         "cycle_gap_ms": distribution(&r.cycle_gap),
-        "triggers_ms": r.triggers_ns.rows.iter().take(rows).map(|ns| ms(*ns)).collect::<Vec<_>>(),
         "trigger_open": r.trigger_open,
-        "synchronous": synchronous.collect::<Vec<_>>(),
         "synchronous_omitted": beyond(r.synchronous.rows.len(), r.synchronous.omitted, rows),
-        "heartbeats": heartbeats.collect::<Vec<_>>(),
         "heartbeats_omitted": beyond(r.heartbeats.rows.len(), r.heartbeats.omitted, rows),
         "free_bytes": range(r.free),
         "free_low_line": r.free_low.map(|l| l.line),
         "immortal_free_bytes": range(r.immortal_free),
         "finalization_enqueued": r.work.finalizer_enqueued,
         "priority": range(r.priority),
-    });
-    if let Value::Object(v) = &mut v {
-        v.extend(rest(r, detail.series));
-        if let Value::Object(more) = totals(r) {
-            v.extend(more);
-        }
-    }
-    v
+    })
 }
 
 /// What was configured, and sums that the lists do not show.
@@ -222,21 +283,26 @@ fn totals(r: &RunFigures) -> Value {
     })
 }
 
-/// The least utilization against the target: over the target's own window where the run measured it, else of the heartbeat
-/// that left least.
+/// The least utilization against the target: over the target's own window where the run measured it or single quanta tell
+/// it, else of the heartbeat that left least.
 fn judged(r: &RunFigures) -> Value {
     let config = r.config.as_deref();
     let told = config.and_then(|c| c.target_ppm);
     let target = told.unwrap_or(DEFAULT_TARGET_PPM);
-    let window = config.and_then(|c| c.window_ns);
-    let measured = r.own.mmu.iter().find(|m| Some(m.window_ns) == window);
+    let window = r.window_ns();
+    let measured = window.and_then(|w| r.least_ppm(w)).map(u64::from);
     let heartbeat = (r.share.long_heartbeats > 0).then(|| 1_000_000 - r.share.peak_ppm.value.min(1_000_000));
-    let least = measured.map(|m| u64::from(m.charged_ppm)).or(heartbeat);
+    let least = measured.or(heartbeat);
     json!({
         "target_percent": percent(target),
         "target_assumed": told.is_none(),
         "least_percent": least.map(|l| l as f64 / 1e4),
-        "window_ms": measured.map(|m| ms(m.window_ns)),
+        "window_ms": measured.and(window).map(ms),
+        "by": match (measured, r.own.mmu.is_empty()) {
+            (Some(_), false) => Some("run"),
+            (Some(_), true) => Some("single quanta"),
+            (None, _) => heartbeat.map(|_| "heartbeats"),
+        },
         "margin_points": least.map(|l| (l as f64 - f64::from(target)) / 1e4),
     })
 }
@@ -246,7 +312,7 @@ fn range_of(s: &Stat) -> Value {
 }
 
 /// References, trouble, and what only our own logs tell.
-fn rest(r: &RunFigures, series: bool) -> Map<String, Value> {
+fn rest(r: &RunFigures) -> Value {
     let w = &r.work;
     let mut all = Map::new();
     all.insert(
@@ -276,30 +342,49 @@ fn rest(r: &RunFigures, series: bool) -> Map<String, Value> {
         })
     });
     all.insert("mmu".into(), mmu.collect());
-    if series {
-        all.insert("series".into(), buckets(r));
-    }
-    all
+    all.insert("single_quanta".into(), r.single.quanta.into());
+    let windows = r.windows().iter();
+    let windows =
+        windows.map(|w| json!({ "window_ms": ms(w.window_ns), "least_percent": percent(w.least_ppm) }));
+    all.insert("windows".into(), windows.collect());
+    all.into()
 }
 
-fn buckets(r: &RunFigures) -> Value {
-    let series = r.series.buckets.iter().enumerate().filter(|(_, b)| **b != Default::default());
-    let series = series.map(|(i, b)| {
-        json!({
-            "at_ms": ms(i as u64 * r.series.bucket_ns),
-            "collector_ms": ms(b.collector_ns),
-            "synchronous_ms": ms(b.synchronous_ns),
-            "covered_ms": ms(b.covered_ns),
-            "cycle_ms": ms(b.cycle_ns),
-            "quanta": b.quanta,
-            "quantum_max_ms": ms(b.quantum_max_ns),
-            "stop_max_ms": ms(b.stop_max_ns),
-            "free_min_bytes": b.free_min_bytes,
-            "free_max_bytes": b.free_max_bytes,
-            "allocated_bytes": b.allocated_bytes,
-        })
-    });
-    json!({ "bucket_ms": ms(r.series.bucket_ns), "buckets": series.collect::<Vec<_>>() })
+/// What happened over time.
+struct Buckets<'a>(&'a Series);
+
+impl Serialize for Buckets<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let width = self.0.bucket_ns;
+        let some = || {
+            let all = self.0.buckets.iter().enumerate().filter(|(_, b)| **b != Bucket::default());
+            all.map(|(i, b)| bucket(i as u64 * width, b))
+        };
+        let mut map = s.serialize_map(Some(2))?;
+        map.serialize_entry("bucket_ms", &ms(width))?;
+        map.serialize_entry("buckets", &Rows(some))?;
+        map.end()
+    }
+}
+
+fn bucket(at_ns: u64, b: &Bucket) -> Value {
+    json!({
+        "at_ms": ms(at_ns),
+        "collector_ms": ms(b.collector_ns),
+        "synchronous_ms": ms(b.synchronous_ns),
+        "covered_ms": ms(b.covered_ns),
+        "cycle_ms": ms(b.cycle_ns),
+        "quanta": b.quanta,
+        "quantum_max_ms": ms(b.quantum_max_ns),
+        "stop_max_ms": ms(b.stop_max_ns),
+        "free_min_bytes": b.free_min_bytes,
+        "free_max_bytes": b.free_max_bytes,
+        "allocated_bytes": b.allocated_bytes,
+        "priority": range(b.priority),
+        "immortal_free_bytes": range(b.immortal_free),
+        "finalization_enqueued": b.finalizer_enqueued,
+        "references_cleared": b.references_cleared,
+    })
 }
 
 /// One finding, as `report` and `advise` write it.

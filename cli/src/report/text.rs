@@ -5,6 +5,7 @@ use crate::logs::ReadLog;
 use crate::output::one_line;
 use crate::quantity::{bytes, grouped, time};
 use metronome_analysis::advice::Advice;
+use metronome_analysis::contract::allocation;
 use metronome_analysis::{Distribution, RunFigures, Series};
 use metronome_verbosegc::LogTime;
 
@@ -16,6 +17,9 @@ const RUNS: usize = 20;
 const COLUMNS: usize = 64;
 /// Reasons shown.
 const REASONS: usize = 8;
+
+/// Bars of pictures.
+const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 struct Text(String);
 
@@ -101,10 +105,11 @@ fn run(t: &mut Text, index: usize, several: bool, r: &RunFigures) {
     if let Some(c) = &r.config {
         let known = |ns: Option<u64>| ns.map_or("?".into(), time);
         let target = c.target_ppm.map_or("?".into(), |p| format!("{} %", f64::from(p) / 1e4));
+        let trigger = c.trigger_bytes.map_or(String::new(), |b| format!(", trigger {}", bytes(b)));
         t.row(
             "configured",
             format!(
-                "heap {}, target {target} of {}, quantum {}",
+                "heap {}, target {target} of {}, quantum {}{trigger}",
                 r.heap_bytes.map_or("?".into(), bytes),
                 known(c.window_ns),
                 known(c.beat_ns)
@@ -179,16 +184,54 @@ fn utilization(t: &mut Text, r: &RunFigures) {
         );
     }
     if r.own.mmu.is_empty() && r.heartbeats.total() > 0 {
+        single_quanta(t, r);
+    }
+}
+
+/// What quanta that the log tells one by one say of windows.
+fn single_quanta(t: &mut Text, r: &RunFigures) {
+    let windows = r.windows();
+    if windows.is_empty() {
         t.row(
             "min. utilization",
             "not known: heartbeats sum quanta up, so no window shorter than one can be judged",
         );
+        return;
     }
+    let told = windows.iter().filter(|w| w.least_ppm > 0 || Some(w.window_ns) == r.window_ns());
+    for (i, line) in told.collect::<Vec<_>>().chunks(4).enumerate() {
+        let words =
+            line.iter().map(|w| format!("{:.1} % of {}", f64::from(w.least_ppm) / 1e4, time(w.window_ns)));
+        let name = if i == 0 { "min. utilization" } else { "" };
+        t.row(name, words.collect::<Vec<_>>().join(", "));
+    }
+    t.row(
+        "",
+        format!(
+            "by the {} of {} quanta that are told one by one",
+            grouped(r.single.quanta),
+            grouped(r.quanta)
+        ),
+    );
+}
+
+/// The lowest priority over time, the highest one as full height.
+fn priorities(s: &Series, highest: u64) -> String {
+    let per = s.buckets.len().div_ceil(COLUMNS).max(1);
+    let lowest =
+        |chunk: &[metronome_analysis::Bucket]| chunk.iter().filter_map(|b| b.priority).map(|p| p.min).min();
+    let column = |chunk: &[metronome_analysis::Bucket]| match lowest(chunk) {
+        None => ' ',
+        Some(p) => {
+            STEPS[((p.saturating_mul(7)).checked_div(highest).unwrap_or(0) as usize).min(STEPS.len() - 1)]
+        }
+    };
+    let columns: String = s.buckets.chunks(per).map(column).collect();
+    format!("|{columns}| (full height: {highest})")
 }
 
 /// The collector's share over time, one character for each stretch: blank where nothing is known to have run.
 fn strip(s: &Series) -> String {
-    const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let per = s.buckets.len().div_ceil(COLUMNS).max(1);
     let column = |chunk: &[metronome_analysis::Bucket]| {
         let busy: u64 = chunk.iter().map(|b| b.collector_ns + b.synchronous_ns).sum();
@@ -252,9 +295,11 @@ fn memory(t: &mut Text, r: &RunFigures) {
     if let Some(free) = r.immortal_free {
         t.row("free immortal", format!("{} to {}", bytes(free.min), bytes(free.max)));
     }
-    if r.own.allocated.count > 0 {
-        let sum = u64::try_from(r.own.allocated.sum).unwrap_or(u64::MAX);
-        t.row("allocated", format!("{} during cycles", bytes(sum)));
+    if let Some((sum, ns)) = allocation(r) {
+        let rate = u128::from(sum) * 1_000_000_000 / u128::from(ns);
+        let rate = bytes(u64::try_from(rate).unwrap_or(u64::MAX));
+        let when = if r.own.allocated.count > 0 { "during cycles" } else { "while cycles marked" };
+        t.row("allocated", format!("{} {when}, {rate}/s of that time", bytes(sum)));
     }
     if r.own.live.count > 0 {
         t.row("live", format!("{} to {} after cycles", bytes(r.own.live.min), bytes(r.own.live.max)));
@@ -276,6 +321,9 @@ fn memory(t: &mut Text, r: &RunFigures) {
     if let Some(p) = r.priority {
         let text = if p.min == p.max { p.min.to_string() } else { format!("{} to {}", p.min, p.max) };
         t.row("GC priority", text);
+        if p.min < p.max {
+            t.row("  over time", priorities(&r.series, p.max));
+        }
     }
 }
 

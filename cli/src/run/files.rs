@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -122,15 +122,24 @@ impl Results {
     /// # Errors
     /// The system's reason; an older regular file is then as it was.
     pub(crate) fn write(self, text: &str) -> io::Result<()> {
+        self.write_with(|out| out.write_all(text.as_bytes()))
+    }
+
+    /// Writes results that are made as they are written.
+    ///
+    /// # Errors
+    /// As [`Results::write`], and those of `write`.
+    pub(crate) fn write_with(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         match self {
-            Results::Direct(mut file) => {
+            Results::Direct(file) => {
                 if file.metadata()?.is_file() {
                     file.set_len(0)?;
                 }
-                write_all(&mut file, text.as_bytes())
+                let mut out = BufWriter::new(Patient(file));
+                write(&mut out).and_then(|()| out.flush())
             }
             Results::Renamed { target, temporary } => {
-                let written = replace(&target, &temporary, text);
+                let written = replace(&target, &temporary, write);
                 if written.is_err() {
                     // The first error is the one to tell.
                     let _ = fs::remove_file(&temporary);
@@ -141,23 +150,32 @@ impl Results {
     }
 }
 
-/// Writes to the end, waiting for the reader of a pipe, which is opened so that nobody hangs who only looks at it.
-fn write_all(file: &mut File, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match file.write(bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(n) => bytes = &bytes[n..],
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(PIPE_WAIT),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
+/// Waits for the reader of a pipe, which is opened so that nobody hangs who only looks at it.
+struct Patient(File);
+
+impl Write for Patient {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.0.write(bytes) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(PIPE_WAIT),
+                other => return other,
+            }
         }
     }
-    Ok(())
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
-fn replace(target: &Path, temporary: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(temporary)?;
-    file.write_all(text.as_bytes())?;
+fn replace(
+    target: &Path,
+    temporary: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut out = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(temporary)?);
+    write(&mut out)?;
+    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
     if let Ok(old) = fs::metadata(target) {
         file.set_permissions(old.permissions())?;
     }

@@ -19,6 +19,10 @@ pub(super) struct Column {
     pub(super) quantum_max_ns: u64,
     pub(super) stop_max_ns: u64,
     pub(super) allocated_bytes: u64,
+    pub(super) priority: Option<(u64, u64)>,
+    pub(super) immortal: Option<(u64, u64)>,
+    pub(super) finalizer_enqueued: u64,
+    pub(super) references_cleared: u64,
 }
 
 impl Column {
@@ -58,7 +62,7 @@ pub(super) fn columns(run: &RunFigures, most: usize) -> Vec<Column> {
             c.cycle = if time > 0.0 { (cycle / time).min(1.0) } else { 0.0 };
             c
         })
-        .filter(|c| c.to_ns > c.from_ns || c.quantum_max_ns > 0 || c.free.is_some())
+        .filter(|c| c.to_ns > c.from_ns || c.quantum_max_ns > 0 || c.free.is_some() || c.priority.is_some())
         .collect()
 }
 
@@ -67,10 +71,17 @@ fn add(c: &mut Column, b: &Bucket) {
     c.allocated_bytes = c.allocated_bytes.saturating_add(b.allocated_bytes);
     c.quantum_max_ns = c.quantum_max_ns.max(b.quantum_max_ns);
     c.stop_max_ns = c.stop_max_ns.max(b.stop_max_ns);
-    for bytes in [b.free_min_bytes, b.free_max_bytes].into_iter().flatten() {
-        let (least, most) = c.free.get_or_insert((bytes, bytes));
-        (*least, *most) = ((*least).min(bytes), (*most).max(bytes));
-    }
+    c.finalizer_enqueued = c.finalizer_enqueued.saturating_add(b.finalizer_enqueued);
+    c.references_cleared = c.references_cleared.saturating_add(b.references_cleared);
+    widen(&mut c.free, b.free_min_bytes.zip(b.free_max_bytes));
+    widen(&mut c.priority, b.priority.map(|r| (r.min, r.max)));
+    widen(&mut c.immortal, b.immortal_free.map(|r| (r.min, r.max)));
+}
+
+fn widen(slot: &mut Option<(u64, u64)>, by: Option<(u64, u64)>) {
+    let Some((min, max)) = by else { return };
+    let (least, most) = slot.get_or_insert((min, max));
+    (*least, *most) = ((*least).min(min), (*most).max(max));
 }
 
 /// The columns for the page's script, each figure a list of its own.
@@ -79,7 +90,8 @@ pub(super) fn lists(columns: &[Column], utilization: bool) -> Value {
     let list = |f: &dyn Fn(&Column) -> Value| columns.iter().map(f).collect::<Vec<_>>();
     let share = |v: f64| if utilization { json!(round(v * 100.0, 100.0)) } else { Value::Null };
     let ms = |ns: u64| if ns == 0 { Value::Null } else { json!(ns as f64 / 1e6) };
-    json!({
+    let count = |n: u64| if n == 0 { Value::Null } else { json!(n) };
+    let mut all = json!({
         "at_ms": list(&|c| json!(round(c.from_ns / 1e6, 1e3))),
         "utilization": list(&|c| share(c.utilization)),
         "worst": list(&|c| share(c.worst)),
@@ -87,13 +99,30 @@ pub(super) fn lists(columns: &[Column], utilization: bool) -> Value {
         "free_max": list(&|c| json!(c.free.map(|f| f.1))),
         "quantum_max_ms": list(&|c| ms(c.quantum_max_ns)),
         "stop_max_ms": list(&|c| ms(c.stop_max_ns)),
-        "allocated": list(&|c| if c.allocated_bytes == 0 { Value::Null } else { json!(c.allocated_bytes) }),
-    })
+        "allocated": list(&|c| count(c.allocated_bytes)),
+    });
+    // What few logs have takes no room in the others' pages.
+    let mut some = |name: &str, has: bool, f: &dyn Fn(&Column) -> Value| {
+        if has {
+            all[name] = list(f).into();
+        }
+    };
+    let any = |has: &dyn Fn(&Column) -> bool| columns.iter().any(has);
+    let priority = any(&|c| c.priority.is_some());
+    some("priority_min", priority, &|c| json!(c.priority.map(|p| p.0)));
+    some("priority_max", priority, &|c| json!(c.priority.map(|p| p.1)));
+    let immortal = any(&|c| c.immortal.is_some());
+    some("immortal_min", immortal, &|c| json!(c.immortal.map(|p| p.0)));
+    some("immortal_max", immortal, &|c| json!(c.immortal.map(|p| p.1)));
+    some("finalization", any(&|c| c.finalizer_enqueued > 0), &|c| count(c.finalizer_enqueued));
+    some("references", any(&|c| c.references_cleared > 0), &|c| count(c.references_cleared));
+    all
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use metronome_analysis::Range;
 
     /// Every extreme of the buckets is one of the columns, however few there are.
     #[test]
@@ -109,6 +138,8 @@ mod tests {
                 free_min_bytes: Some(i * 31 % 257 + 5),
                 free_max_bytes: Some(i * 31 % 257 + 9),
                 allocated_bytes: i,
+                priority: Some(Range { min: i % 7 + 2, max: i % 11 + 5 }),
+                references_cleared: i % 3,
                 ..Bucket::default()
             })
             .collect();
@@ -120,6 +151,9 @@ mod tests {
             assert_eq!(c.iter().map(|c| c.stop_max_ns).max(), b.iter().map(|b| b.stop_max_ns).max());
             assert_eq!(c.iter().filter_map(|c| c.free).map(|f| f.0).min(), Some(5));
             assert_eq!(c.iter().filter_map(|c| c.free).map(|f| f.1).max(), Some(265));
+            assert_eq!(c.iter().filter_map(|c| c.priority).map(|p| p.0).min(), Some(2));
+            assert_eq!(c.iter().filter_map(|c| c.priority).map(|p| p.1).max(), Some(15));
+            assert_eq!(c.iter().map(|c| c.references_cleared).sum::<u64>(), 999);
             assert_eq!(c.iter().map(|c| c.allocated_bytes).sum::<u64>(), 999 * 1_000 / 2);
             let worst = c.iter().map(|c| c.worst).fold(1.0, f64::min);
             let expected = b[..999].iter().map(|b| 1.0 - b.collector_ns as f64 / 1e3).fold(1.0, f64::min);

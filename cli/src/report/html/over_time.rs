@@ -19,18 +19,18 @@ pub(super) fn all(subjects: &[Subject<'_>]) -> Vec<Block> {
 }
 
 /// The longest run's time.
-fn time(subjects: &[Subject<'_>]) -> Scale {
+pub(super) fn time(subjects: &[Subject<'_>]) -> Scale {
     let longest = subjects.iter().map(|s| s.run.span_ns).max().unwrap_or(0);
     Scale::linear(Unit::Time, 0.0, (longest as f64).max(1e6), TIME_MARKS)
 }
 
 /// The ink of a run's curve.
-fn ink(s: &Subject<'_>, several: bool) -> Ink {
+pub(super) fn ink(s: &Subject<'_>, several: bool) -> Ink {
     Ink::Curve(if several { s.index } else { 0 })
 }
 
 /// What a curve is called.
-fn called(s: &Subject<'_>, several: bool, what: &str) -> String {
+pub(super) fn called(s: &Subject<'_>, several: bool, what: &str) -> String {
     if several { s.name.clone() } else { what.to_owned() }
 }
 
@@ -90,7 +90,7 @@ fn utilization(subjects: &[Subject<'_>]) -> Block {
     picture("utilization", TITLE, note, x, Scale::linear(Unit::Percent, 0.0, 103.0, 5), shapes, legend)
 }
 
-fn picture(
+pub(super) fn picture(
     name: &'static str,
     title: &'static str,
     note: &str,

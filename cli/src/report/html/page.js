@@ -28,6 +28,9 @@
     heap: [["free_min", "least free", bytes], ["free_max", "most free", bytes]],
     pauses: [["quantum_max_ms", "longest quantum", (v) => time(v * 1e6)], ["stop_max_ms", "longest stop", (v) => time(v * 1e6)]],
     allocation: [["allocated", "allocated here", bytes]],
+    priority: [["priority_min", "lowest", String], ["priority_max", "highest", String]],
+    work: [["finalization", "to finalization", String], ["references", "references cleared", String]],
+    immortal: [["immortal_min", "least free", bytes], ["immortal_max", "most free", bytes]],
   };
 
   const save = (name, type, content) => {
@@ -119,6 +122,7 @@
       }
       const parts = (READINGS[f.name] || []).map(([key, name, words]) => {
         // Where the log tells nothing, what it told last.
+        if (!s.series[key]) return null;
         let i = low;
         while (i > 0 && s.series[key][i] === null) i--;
         const v = s.series[key][i];
@@ -225,8 +229,8 @@
   const exports = {
     json: () => save("metronome-report.json", "application/json", JSON.stringify(data, null, 1)),
     csv: () => {
-      const names = subjects.length ? Object.keys(subjects[0].series) : [];
-      const rows = subjects.flatMap((s) => s.series.at_ms.map((_, i) => [s.name, ...names.map((n) => s.series[n][i])]));
+      const names = [...new Set(subjects.flatMap((s) => Object.keys(s.series)))];
+      const rows = subjects.flatMap((s) => s.series.at_ms.map((_, i) => [s.name, ...names.map((n) => (s.series[n] || [])[i])]));
       save("metronome-series.csv", "text/csv", csv([["run", ...names], ...rows]));
     },
     events: () => {

@@ -29,9 +29,13 @@ fn picture(
     Block::Picture(Picture { name, title, note, plot, legend })
 }
 
-/// The windows of a run in order, the charged utilization of each, and the same in wall time.
+/// The windows of a run in order, the charged utilization of each, and the same in wall time: as the run measured them, or
+/// as single quanta tell them.
 fn windows(run: &RunFigures) -> Vec<(f64, f64, Option<f64>)> {
     let percent = |ppm: u32| f64::from(ppm) / 1e4;
+    if run.own.mmu.is_empty() {
+        return run.windows().iter().map(|w| (w.window_ns as f64, percent(w.least_ppm), None)).collect();
+    }
     let rows = run.own.mmu.iter().filter(|m| m.window_ns > 0);
     let mut rows: Vec<_> =
         rows.map(|m| (m.window_ns as f64, percent(m.charged_ppm), m.wall_ppm.map(percent))).collect();
@@ -44,7 +48,8 @@ fn mmu(subjects: &[Subject<'_>]) -> Block {
     let all: Vec<_> = subjects.iter().map(|s| (s, windows(s.run))).filter(|(_, w)| !w.is_empty()).collect();
     if all.is_empty() {
         let why = "This log holds heartbeats only: they sum quanta up, so the least utilization of a window cannot be known, \
-                   and no curve is drawn. Logs of metronome-gc have it where the run ended in order.";
+                   and no curve is drawn. Logs with a heartbeat for each quantum have it, and logs of metronome-gc where the run \
+                   ended in order.";
         return Block::Lacking(TITLE, why.into());
     }
     let several = subjects.len() > 1;
@@ -57,7 +62,12 @@ fn mmu(subjects: &[Subject<'_>]) -> Block {
         let charged: Vec<_> = w.iter().map(|w| (w.0, w.1)).collect();
         shapes.extend(charged.iter().map(|at| Shape::Dot { at: *at, ink, radius: 6 }));
         shapes.push(Shape::Line { points: charged, ink, width: 3 });
-        legend.push((ink, if several { s.name.clone() } else { "MMU as charged to the collector".into() }));
+        let what = if s.run.own.mmu.is_empty() {
+            "MMU by quanta that the log tells one by one, and synchronous collections"
+        } else {
+            "MMU as charged to the collector"
+        };
+        legend.push((ink, if several { s.name.clone() } else { what.into() }));
         if several {
             continue;
         }
@@ -98,7 +108,7 @@ fn targets(s: &Subject<'_>, x: &Scale, shapes: &mut Vec<Shape>, legend: &mut Vec
     let text = format!("target {target} %");
     shapes.push(Shape::Words { at: (x.to, target), text, ink: Ink::Target, right: true });
     let config = s.run.config.as_deref();
-    if let Some(window) = config.and_then(|c| c.window_ns).filter(|w| *w > 0) {
+    if let Some(window) = s.run.window_ns().filter(|w| *w > 0) {
         shapes.push(upright(window as f64, (0.0, 103.0), Ink::Target));
         let at = (window as f64, 2.0);
         shapes.push(Shape::Words { at, text: "its window".into(), ink: Ink::Target, right: false });

@@ -187,7 +187,18 @@ fn windows(subjects: &[Subject<'_>]) -> Vec<Row<'static>> {
         };
         Row(escape::text(&name), Box::new(cell))
     };
-    lengths.into_iter().take(NAMES).map(row).collect()
+    let singles: BTreeSet<u64> =
+        subjects.iter().flat_map(|s| s.run.windows().iter().map(|w| w.window_ns)).collect();
+    let single = |ns: u64| {
+        let name = format!("Least utilization of any {}, by single quanta", Show::Ms.words(ns as f64 / 1e6));
+        let cell = move |f: &Facts<'_>| {
+            let i = f.list("windows").iter().position(|w| w["window_ms"] == ns as f64 / 1e6)?;
+            f.html(&format!("windows/{i}/least_percent"), Show::Percent)
+        };
+        Row(escape::text(&name), Box::new(cell))
+    };
+    let own = lengths.into_iter().take(NAMES).map(row);
+    own.chain(singles.into_iter().take(NAMES).map(single)).collect()
 }
 
 fn synchronous(subjects: &[Subject<'_>]) -> Vec<Row<'static>> {
