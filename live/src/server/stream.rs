@@ -45,6 +45,8 @@ pub(super) async fn events(State(app): State<Arc<App>>, headers: HeaderMap) -> R
     let instance = app.instance;
     let stream = ReceiverStream::new(rx).map(move |(next, text)| {
         let _while_it_lasts = &permit;
+        // Relaxed: a counter of this thread.
+        app.taken.fetch_add(1, Relaxed);
         Ok::<_, Infallible>(sse::Event::default().id(format!("{instance}-{next}")).data(text))
     });
     Sse::new(stream).keep_alive(KeepAlive::default()).into_response()
