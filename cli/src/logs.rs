@@ -39,6 +39,11 @@ impl ReadLogs {
         }
     }
 
+    /// Whether there is anything to write into files: if not, those that are there stay as they are.
+    pub(crate) fn any(&self) -> bool {
+        self.status() == 0 || self.logs.iter().any(|log| log.analysis.events > 0)
+    }
+
     /// Reads one log from an input, and says what is wrong with it as a whole.
     pub(crate) fn take(&mut self, command: &str, file: &Path, log: ReadLog) {
         let name = one_line(&file.display().to_string());
