@@ -50,6 +50,7 @@ impl ReadLogs {
         let complain = |text: String| say(format_args!("metronome {command}: {name}: {text}"));
         let a = &log.analysis;
         if let Some(why) = &log.broke_off {
+            self.unreadable = true;
             complain(format!("reading ended early: {}; what came before is used", one_line(why)));
         }
         for policy in &a.refused.rows {
@@ -88,7 +89,7 @@ fn is_trace(a: &Analysis) -> bool {
 }
 
 /// Opens a log; `rotated` joins the older parts that logrotate keeps.
-pub(crate) fn open(file: &Path, rotated: bool) -> io::Result<Box<dyn BufRead>> {
+pub(crate) fn open(file: &Path, rotated: bool) -> io::Result<Box<dyn BufRead + Send>> {
     let parts: Vec<PathBuf> = if rotated { files::logrotated(file)? } else { files::parts(file)? };
     files::open_parts(parts)
 }

@@ -182,8 +182,8 @@ pub fn serve_file(path: &Path, options: impl Into<Options>) -> Result<Server, Se
     options.check()?;
     match input::open(path).map_err(ServeError::Input)?.next() {
         None => return Err(ServeError::Input(InputError::Unknown)),
-        Some(Err(e)) => return Err(ServeError::Input(e)),
-        Some(Ok(_)) => {}
+        Some(Err(e)) if !e.goes_on() => return Err(ServeError::Input(e)),
+        Some(_) => {}
     }
     Server::start(Source::File(path.to_owned()), &options)
 }

@@ -19,7 +19,7 @@ const GZIP: u8 = 0x1f;
 ///
 /// # Errors
 /// Those of the input's first bytes. A compressed input that breaks off fails when its end is read.
-pub fn decompressed<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
+pub fn decompressed<'a>(mut input: impl BufRead + Send + 'a) -> io::Result<Box<dyn BufRead + Send + 'a>> {
     let first = loop {
         match input.fill_buf() {
             Ok(bytes) => break bytes.first().copied(),
@@ -37,7 +37,7 @@ pub fn decompressed<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn BufR
 ///
 /// # Errors
 /// The system's.
-pub fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
+pub fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
     if path == Path::new("-") {
         return decompressed(BufReader::with_capacity(BUFFER_BYTES, io::stdin()));
     }
@@ -52,7 +52,7 @@ pub fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
 ///
 /// # Errors
 /// The system's, of the first part; of the others when they are read.
-pub fn open_parts(parts: Vec<PathBuf>) -> io::Result<Box<dyn BufRead>> {
+pub fn open_parts(parts: Vec<PathBuf>) -> io::Result<Box<dyn BufRead + Send>> {
     let mut rest = VecDeque::from(parts);
     let Some(first) = rest.pop_front() else { return Ok(Box::new(io::empty())) };
     let first = open(&first)?;
@@ -63,7 +63,7 @@ pub fn open_parts(parts: Vec<PathBuf>) -> io::Result<Box<dyn BufRead>> {
 }
 
 struct Parts {
-    now: Box<dyn BufRead>,
+    now: Box<dyn BufRead + Send>,
     rest: VecDeque<PathBuf>,
 }
 

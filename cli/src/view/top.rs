@@ -4,7 +4,7 @@ use super::{screen, token};
 use crate::output::{USAGE, one_line, say, write_out};
 use crate::quantity::parse_seconds;
 use metronome_live::sink::Lines;
-use metronome_live::{Client, Figures, Sink};
+use metronome_live::{Client, Event, Figures, Record, Sink};
 use std::fs::File;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -89,6 +89,12 @@ fn perform(args: &TopArgs) -> Result<(), String> {
             write_out(&text).map_err(|e| format!("cannot write to standard output: {e}"))?;
         }
         if over {
+            if let Some((name, lines)) = recording.as_mut().filter(|_| !figures.ended) {
+                // The heap goes on, or is not known to have been closed.
+                let end = Record { ns: figures.now_ns, event: Event::BreakOff };
+                let ended = lines.take(&end).and_then(|()| lines.end());
+                ended.map_err(|e| format!("{name}: {e}"))?;
+            }
             return match records {
                 None if !figures.ended => Err("the server has gone".into()),
                 _ => Ok(()),

@@ -113,11 +113,8 @@ fn replay(path: PathBuf, from: u64, tx: Sender<Message>) {
         };
         let (mut ns, mut ended) = (0, false);
         for record in records {
-            let record = record.unwrap_or_else(|e| {
-                let event = Event::Note { text: format!("the file cannot be read on: {e}") };
-                Record { ns, event }
-            });
-            (ns, ended) = (record.ns, record.event == Event::End);
+            let record = record.unwrap_or_else(|e| e.stand_in(ns));
+            (ns, ended) = (record.ns, matches!(record.event, Event::End | Event::BreakOff));
             next += 1;
             if next > from {
                 batch.push(record.json());
@@ -127,8 +124,8 @@ fn replay(path: PathBuf, from: u64, tx: Sender<Message>) {
             }
         }
         if !ended {
-            // Where a file breaks off: it is the end of what there is.
-            batch.push(Record { ns, event: Event::End }.json());
+            // Where reading broke off.
+            batch.push(Record { ns, event: Event::BreakOff }.json());
         }
         send(&mut batch, next);
     };
