@@ -6,6 +6,8 @@
 mod config;
 #[path = "../fuzz/bodies/log_reader.rs"]
 mod log_reader;
+#[path = "../fuzz/bodies/tuning_fork.rs"]
+mod tuning_fork;
 
 use quickcheck::{Arbitrary, Gen};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,6 +82,11 @@ fn log_reader() {
 #[test]
 fn config() {
     run("config", config::run);
+}
+
+#[test]
+fn tuning_fork() {
+    run("tuning_fork", tuning_fork::run);
 }
 
 #[test]

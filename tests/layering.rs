@@ -33,6 +33,7 @@ const DEV_EDGES: &[(&str, &str)] = &[
     ("metronome-gc", "metronome-gc"),
     // The bodies of the fuzz targets.
     ("metronome-gc", "metronome-analysis"),
+    ("metronome-gc", "metronome-tuningfork"),
 ];
 
 /// Crates without any `unsafe`.

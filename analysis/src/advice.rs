@@ -83,6 +83,50 @@ pub struct Advice {
     pub contracts: Vec<(usize, Result<ContractReport, String>)>,
 }
 
+/// Rules that tell a cause, the likelier first; the others tell what follows from causes, or what is worth knowing.
+const CAUSES: [&str; 8] = ["O2", "R8", "O1", "R10", "O3", "R16", "O4", "R3"];
+
+/// Rules that a larger heap may put an end to.
+const SHORT_OF_HEAP: [&str; 6] = ["R1", "R2", "R9", "R11", "R12", "R13"];
+/// Rules that say that the collector did not get its processor.
+const HELD_UP: [&str; 2] = ["O2", "R8"];
+
+impl Finding {
+    /// Place among the causes, the likelier first; beyond them all for rules that tell what follows.
+    pub fn cause(&self) -> usize {
+        CAUSES.iter().position(|rule| *rule == self.rule).unwrap_or(CAUSES.len())
+    }
+}
+
+impl Advice {
+    /// The findings of a run that tell why, the likelier first: what somebody should look at before anything else.
+    pub fn causes(&self, run: usize) -> Vec<&Finding> {
+        let of_run = self.findings.iter().filter(|f| f.run == run && f.severity >= Severity::Risk);
+        let mut causes: Vec<_> = of_run.filter(|f| f.cause() < CAUSES.len()).collect();
+        causes.sort_by_key(|f| f.cause());
+        causes
+    }
+
+    /// A heap that is smaller than what the collector, or else the contract, computed to be enough: its size, and that.
+    /// `None` where nothing is amiss, and where the collector did not get its processor, unless allocations failed: else no
+    /// figure tells what is enough.
+    pub fn small_heap(&self, index: usize, run: &RunFigures) -> Option<(u64, u64)> {
+        let found = |rules: &[&str]| self.findings.iter().any(|f| f.run == index && rules.contains(&f.rule));
+        if !found(&SHORT_OF_HEAP) || (found(&HELD_UP) && !found(&["R2"])) {
+            return None;
+        }
+        let heap = run.heap_bytes?;
+        let told = Some(run.own.enough_heap.value).filter(|enough| *enough > 0);
+        let enough = told.or_else(|| self.contract(index)?.heap_for_target)?;
+        (enough > heap).then_some((heap, enough))
+    }
+
+    /// The contract of a run, if it could be measured.
+    pub fn contract(&self, run: usize) -> Option<&ContractReport> {
+        self.contracts.iter().find(|(i, _)| *i == run)?.1.as_ref().ok()
+    }
+}
+
 /// Applies all rules to all runs. Costs no more than the lists' lengths.
 pub fn advise(analysis: &Analysis) -> Advice {
     let mut advice = Advice::default();
@@ -150,6 +194,12 @@ impl<'a> Desk<'a> {
 
     fn config(&self) -> Option<&'a Initialized> {
         self.run.config.as_deref()
+    }
+
+    /// The rule that says that the collector did not get its processor, if one does: then a larger heap does not help.
+    fn held_up(&self) -> Option<&'static str> {
+        let starved = (self.run.share.starved > 0).then_some("R8");
+        if pauses::is_preempted(self.run) { Some("O2") } else { starved }
     }
 
     /// The flag or key for something, in the words of the log's collector.

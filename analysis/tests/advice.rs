@@ -292,6 +292,15 @@ fn our_own_logs_have_rules_and_words_of_their_own() {
         assert!(f.advice.contains(word) || f.evidence.contains(word), "{rule}: {f:#?}");
         assert!(!f.advice.contains("-X"), "flags of another collector: {f:#?}");
     }
+    // A collector that does not run needs its processor, not a larger heap.
+    let a = advice(&Log { children: quanta("90.000", "mark"), tail: departure, ..own() }.text());
+    assert_eq!(rules(&a), BTreeSet::from(["O2", "R9"]));
+    let r9 = a.findings.iter().find(|f| f.rule == "R9").unwrap();
+    assert!(r9.advice.contains("see O2") && !r9.advice.contains("2.0 GiB"), "{r9:#?}");
+    let log = analyze(Log { tail: departure, ..own() }.text().as_bytes()).unwrap();
+    assert_eq!(a.small_heap(0, &log.runs.rows[0]), None);
+    assert_eq!(a.causes(0)[0].rule, "O2");
+    assert_eq!(advise(&log).small_heap(0, &log.runs.rows[0]), Some((1 << 30, 2 << 30)));
     let late = quanta("170.000", "mark").replace("overPlan=\"1\"", "overPlan=\"300\"");
     let a = advice(&Log { children: late.leak(), ..own() }.text());
     assert_eq!(rules(&a), BTreeSet::from(["O7"]));

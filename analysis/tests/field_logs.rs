@@ -1,11 +1,12 @@
-//! The figures of real logs, where they are at hand beside the repository, against tables made by hand from the files.
+//! The figures of real logs, where they are at hand beside the repository or in the folder that FIELD_LOGS names, against tables made by hand from the files.
 
 use metronome_analysis::{Analysis, Writer, analyze};
 use metronome_verbosegc::model::QuantumPhase;
 use std::path::PathBuf;
 
 fn folder() -> Option<PathBuf> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/logs");
+    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/logs");
+    let path = std::env::var_os("FIELD_LOGS").map_or(beside, PathBuf::from);
     if path.is_dir() {
         Some(path)
     } else {
@@ -191,18 +192,70 @@ fn a_root_scan_trace_has_no_figures() {
     assert!(a.diagnostics.total() > 0);
 }
 
+/// What is not in all logs, again as a person reads it off the files.
+#[test]
+fn what_few_logs_tell() {
+    let run = |name: &str| read(name).map(|a| a.runs.rows[0].clone());
+    let Some(r) = run("real-2007-developerworks-listing1.xml") else { return };
+    // The listing: 30.023 ms for the collection; 840 quanta, 0.490 ms in the mean; 1.003413 s and 0.677316 s of heartbeats.
+    assert_eq!(format!("{:.3}", r.quantum.stat.mean().unwrap() / 1e6), "0.490");
+    assert_eq!(r.share.interval_ns, 1_680_729_000);
+    assert_eq!(r.share.collector_ns, 477 * 503_000 + 363 * 474_000);
+    assert_eq!(r.immortal_free.map(|f| (f.min, f.max)), Some((14_570_208, 15_591_288)));
+    assert_eq!((r.free_low.unwrap().value, r.stop.stat.count, r.windows().len()), (261_767_168, 0, 0));
+    let s = &r.synchronous.rows[0];
+    assert_eq!((s.free_before_bytes, s.free_after_bytes), (Some(535_265_280), Some(535_838_720)));
+    assert_eq!(s.time.unwrap().to_string(), "2007-03-13T15:17:18");
+    let Some(r) = run("real-2011-ibm-docs-systemgc-syncgc.xml") else { return };
+    let w = &r.work;
+    assert_eq!((w.soft_cleared, w.weak_cleared, w.phantom_cleared), (154, 53, 0));
+    assert_eq!((w.classes_unloaded, w.finalizer_enqueued), (276, 34));
+    // Stop, in µs: least, most.
+    let stop = |r: &metronome_analysis::RunFigures| (r.stop.stat.min / 1000, r.stop.stat.max / 1000);
+    let Some(r) = run("real-2011-ibm-sdk8-docs-triggered-cycle.xml") else { return };
+    assert_eq!((stop(&r), r.trigger_open, r.cycle_open), ((6, 147), true, true));
+    let Some(r) = run("real-2026-openj9-issue24674-b-cycles-with-console-noise.xml") else { return };
+    assert_eq!((stop(&r), r.work.weak_cleared, r.partial), ((21, 1_758), 185, 2));
+    // From the end of the first cycle, 13:43:22.804, to the next one's start, 13:43:28.918.
+    assert_eq!((r.cycle_gap.stat.count, r.cycle_gap.stat.max), (1, 6_114_000_000));
+    let Some(r) = run("real-2026-openj9-issue24674-a-header.xml") else { return };
+    assert_eq!((r.heap_bytes, r.version.as_deref()), (Some(0x7c05_0000), Some("1d8018dce_CMPRSS")));
+}
+
+/// Policy of each log of another collector.
+const OTHERS: [(&str, &str); 4] = [
+    ("SampleIBMJ9_5_0af-global-200811_07.txt", "optthruput"),
+    ("SampleIBMJ9_R27_SR1_full_header.txt", "gencon"),
+    ("SampleIBMJ9_R28_af_global.txt", "optthruput"),
+    ("SampleIBMJ9_R28_concurrentMinimal.txt", "optavgpause"),
+];
+
 #[test]
 fn other_collectors_are_refused_by_name() {
-    for (name, policy) in [
-        ("SampleIBMJ9_5_0af-global-200811_07.txt", "optthruput"),
-        ("SampleIBMJ9_R27_SR1_full_header.txt", "gencon"),
-        ("SampleIBMJ9_R28_af_global.txt", "optthruput"),
-        ("SampleIBMJ9_R28_concurrentMinimal.txt", "optavgpause"),
-    ] {
+    for (name, policy) in OTHERS {
         let Some(a) = read(&format!("other-policy/{name}")) else { return };
         assert!(a.is_all_refused() && a.events == 0 && a.writer.is_none(), "{name}");
         assert!(a.refused.rows[0].policy.contains(policy), "{name}: {}", a.refused.rows[0]);
     }
+}
+
+/// No log is without its table.
+#[test]
+fn every_log_has_a_table() {
+    let Some(folder) = folder() else { return };
+    let names = |folder: PathBuf, end: &str| -> Vec<String> {
+        let all = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+        let mut all: Vec<String> = all.filter(|n| n.ends_with(end) && n != "SOURCE.txt").collect();
+        all.sort();
+        all
+    };
+    let sorted = |mut all: Vec<&'static str>| {
+        all.sort_unstable();
+        all
+    };
+    let tables = TABLES.iter().map(|t| t.name).chain(["real-2019-openj9-issue4769-tgc-rootscan.xml"]);
+    assert_eq!(names(folder.clone(), ".xml"), sorted(tables.collect()));
+    assert_eq!(names(folder.join("other-policy"), ".txt"), sorted(OTHERS.iter().map(|o| o.0).collect()));
 }
 
 #[test]

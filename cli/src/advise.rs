@@ -11,8 +11,10 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Characters of a line of evidence or advice.
-const WIDTH: usize = 110;
+/// Characters of a line of evidence or advice: with what is before it, a terminal of 80 columns.
+const WIDTH: usize = 71;
+/// Causes named before the findings.
+const CAUSES: usize = 3;
 /// Utilizations of the contract's table, in ppm.
 const TABLE: [u32; 7] = [300_000, 400_000, 500_000, 600_000, 700_000, 800_000, 900_000];
 
@@ -166,7 +168,31 @@ pub(crate) fn findings(out: &mut String, log: &ReadLog, advice: &Advice) {
             "  none, as far as the log tells (metronome advise --verbose names the rules that lack data)\n"
         };
     }
-    advice.findings.iter().for_each(|f| one(out, log, f));
+    first(out, log, advice);
+    let mut all: Vec<&Finding> = advice.findings.iter().collect();
+    all.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.cause(), f.run));
+    all.into_iter().for_each(|f| one(out, log, f));
+}
+
+/// What to look at before anything else: causes before what follows from them.
+fn first(out: &mut String, log: &ReadLog, advice: &Advice) {
+    let runs = &log.analysis.runs;
+    for (i, run) in runs.rows.iter().enumerate() {
+        let causes = advice.causes(i);
+        let titles = causes.iter().take(CAUSES).map(|f| format!("{} ({})", f.title, f.rule));
+        let small = advice.small_heap(i, run).map(|(heap, enough)| {
+            format!("the heap is small: it has {}, and {} would keep the target", bytes(heap), bytes(enough))
+        });
+        let words: Vec<String> = titles.chain(small).collect();
+        if words.is_empty() {
+            continue;
+        }
+        let of = if runs.total() > 1 { format!(" (run {})", i + 1) } else { String::new() };
+        let words = format!("Look first at{of}: {}", words.join("; "));
+        for (n, line) in wrapped(&words).into_iter().enumerate() {
+            *out += &format!("  {}{line}\n", if n == 0 { "" } else { "    " });
+        }
+    }
 }
 
 fn one(out: &mut String, log: &ReadLog, f: &Finding) {

@@ -1,11 +1,12 @@
 //! `metronome report` and `metronome advise`: what they write, what they refuse, and that a run's own figures come back.
 
 mod common;
+#[path = "report/first_screen.rs"]
+mod first_screen;
 #[path = "report/memory.rs"]
 mod memory;
 
 use common::{Scratch, metronome, output, text};
-use metronome_gc::{Collect, Heap, Root, Slot, Trace};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -241,137 +242,4 @@ fn the_figures_of_our_own_logs_are_those_the_run_measured() {
             }
         }
     }
-}
-
-/// The first screen of a report: a terminal of 40 lines.
-fn first_screen(log: &str) -> String {
-    let out = output(&["report", log]);
-    assert!(out.status.success(), "{}", text(&out.stderr));
-    text(&out.stdout).lines().take(40).map(|l| format!("{l}\n")).collect()
-}
-
-/// The first screen of its page: the verdict and the first findings. The rest comes after them.
-fn first_page(log: &str) -> String {
-    let out = output(&["report", log, "--html", "-"]);
-    let page = text(&out.stdout);
-    let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
-    let doc = roxmltree::Document::parse_with_options(&page, options).unwrap();
-    let words = |n: roxmltree::Node<'_, '_>| -> String {
-        n.descendants().filter(|n| n.is_text()).filter_map(|n| n.text()).collect()
-    };
-    let verdict = doc.descendants().find(|n| n.attribute("id") == Some("verdict")).unwrap();
-    let findings = doc.descendants().filter(|n| n.has_tag_name("article"));
-    std::iter::once(verdict).chain(findings.take(3)).map(words).collect()
-}
-
-#[derive(Trace)]
-struct Node {
-    next: Slot<Node>,
-}
-
-/// Collections in a heap whose live objects or handles grow by so many before each.
-fn grow(log: &str, objects: usize, handles: usize) {
-    let heap =
-        Heap::builder().heap_bytes(64 << 20).set("verbose-gc", log).set("verify", "off").build().unwrap();
-    heap.enter(|m| {
-        let first = m.alloc(NodeInit { next: None }).unwrap();
-        let mut list = Root::new(m, first);
-        let mut kept = Vec::new();
-        for _ in 0..24 {
-            for _ in 0..objects {
-                let next = Some(list.get(m));
-                let node = m.alloc(NodeInit { next }).unwrap();
-                list = Root::new(m, node);
-                m.safepoint();
-            }
-            for _ in 0..handles {
-                let node = list.get(m);
-                kept.push(Root::new(m, node));
-                m.safepoint();
-            }
-            m.collect(Collect::Cycle).unwrap();
-        }
-    });
-}
-
-#[test]
-fn leaks_and_deep_handle_tables_show_on_the_first_screen() {
-    let dir = Scratch::new("grow");
-    let log = dir.path("leak.xml");
-    grow(&log, 20_000, 0);
-    let screen = first_screen(&log);
-    assert!(screen.contains("R10 ") && screen.contains("leak"), "{screen}");
-    let page = first_page(&log);
-    assert!(page.contains("Look first at") && page.contains("a leak?"), "{page}");
-    let log = dir.path("handles.xml");
-    grow(&log, 0, 20_000);
-    let screen = first_screen(&log);
-    assert!(screen.contains("O3 ") && screen.contains("Root"), "{screen}");
-    let page = first_page(&log);
-    assert!(page.contains("deep handle tables") && page.contains("Global"), "{page}");
-}
-
-#[test]
-fn a_trigger_that_is_too_late_shows_on_the_first_screen() {
-    let dir = Scratch::new("late");
-    let log = dir.path("gc.xml");
-    let heap = Heap::builder()
-        .set("verify", "off")
-        .heap_bytes(8 << 20)
-        .set("trigger", "95%")
-        .set("exhaustion", "synchronous")
-        .set("verbose-gc", &log)
-        .build()
-        .unwrap();
-    heap.enter(|m| {
-        // Garbage, as fast as it can be made, until the collector has lost some races.
-        while heap.stats().synchronous_collections < 4 {
-            for _ in 0..10_000 {
-                if m.alloc(NodeInit { next: None }).is_err() {
-                    m.safepoint();
-                }
-            }
-        }
-    });
-    drop(heap);
-    let screen = first_screen(&log);
-    assert!(
-        screen.contains("R1 ") && screen.contains("out of memory") && screen.contains("paced"),
-        "{screen}"
-    );
-    let page = first_page(&log);
-    assert!(
-        page.contains("Target missed: the program ran out of memory") && page.contains("paced"),
-        "{page}"
-    );
-}
-
-#[test]
-fn a_mutator_that_does_not_poll_shows_on_the_first_screen_by_its_name() {
-    let dir = Scratch::new("deaf");
-    let log = dir.path("gc.xml");
-    let heap = Heap::builder()
-        .set("verify", "off")
-        .heap_bytes(8 << 20)
-        .set("cycle-interval", "5ms")
-        .set("verbose-gc", &log)
-        .build()
-        .unwrap();
-    let inside = heap.clone();
-    let deaf = std::thread::Builder::new().name("deaf-worker".into()).spawn(move || {
-        // Inside the heap, and by no pause point until enough stops were given up.
-        inside.enter(|_| while inside.stats().stops_cancelled < 10 {});
-    });
-    deaf.unwrap().join().unwrap();
-    drop(heap);
-    let screen = first_screen(&log);
-    assert!(
-        screen.contains("O1 ") && screen.contains("deaf-worker") && screen.contains("poll()"),
-        "{screen}"
-    );
-    let page = first_page(&log);
-    assert!(
-        page.contains("Look first at") && page.contains("deaf-worker") && page.contains("poll()"),
-        "{page}"
-    );
 }

@@ -359,3 +359,31 @@ fn a_log_of_another_collector_is_refused_by_name() {
         other => panic!("{other:?}"),
     }
 }
+
+/// The traces that the fuzz target begins with, whole, cut and changed: records or an error, never a panic; and what became
+/// records goes into every kind of file.
+#[test]
+fn damaged_traces_become_records_or_an_error() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/tuning_fork");
+    let files = std::fs::read_dir(folder).unwrap().map(|e| std::fs::read(e.unwrap().path()).unwrap());
+    let files: Vec<Vec<u8>> = files.filter(|f| f.starts_with(&fork::MAGIC)).collect();
+    assert!(files.len() > 5);
+    let mut g = Gen::new(64);
+    let mut records_seen = 0;
+    for file in files.iter().flat_map(|f| std::iter::repeat_n(f, 60)) {
+        let mut bytes = file.clone();
+        // Behind the header, which is what tells a trace from other files.
+        let at = 20 + usize::arbitrary(&mut g) % bytes.len().saturating_sub(20).max(1);
+        match u8::arbitrary(&mut g) % 3 {
+            0 => bytes.truncate(at),
+            1 if at < bytes.len() => bytes[at] ^= 1 << (u8::arbitrary(&mut g) % 8),
+            _ => {}
+        }
+        let Ok(records) = input::records(Cursor::new(bytes)) else { continue };
+        let records: Vec<Record> = records.map_while(Result::ok).collect();
+        records_seen += records.len();
+        written(&records, |out| Box::new(Lines::new(out)));
+        serde_json::from_slice::<Value>(&written(&records, |out| Box::new(Chrome::new(out)))).unwrap();
+    }
+    assert!(records_seen > 100, "{records_seen}");
+}

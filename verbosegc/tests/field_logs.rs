@@ -1,4 +1,4 @@
-//! Real logs, where they are at hand beside the repository; else the tests say that they were skipped.
+//! Real logs, where they are at hand beside the repository or in the folder that FIELD_LOGS names; else the tests say that they were skipped.
 
 use metronome_verbosegc::LogTime;
 use metronome_verbosegc::model::*;
@@ -7,7 +7,8 @@ use std::fs;
 use std::path::PathBuf;
 
 fn folder() -> Option<PathBuf> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/logs");
+    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/logs");
+    let path = std::env::var_os("FIELD_LOGS").map_or(beside, PathBuf::from);
     if path.is_dir() {
         Some(path)
     } else {

@@ -75,7 +75,13 @@ fn out_of_memory(d: &mut Desk<'_>) {
             advice += "; where far more is free than asked for, a large array found no contiguous room: make large \
                        arrays smaller, more heap helps only in part";
         }
-        advice += &heap_words(d);
+        match d.held_up() {
+            Some(rule) => {
+                advice =
+                    format!("first give the collector its processor (see {rule}); then, if need be: {advice}")
+            }
+            None => advice += &heap_words(d),
+        }
         if let Some(trigger) = fixed_trigger(d) {
             evidence += &format!("; trigger {trigger}");
             advice += "; the trigger is fixed: paced starts cycles as early as the program needs";

@@ -2,6 +2,7 @@
 
 use super::words::Knob;
 use super::{Desk, Severity, count, memory, ms, percent};
+use crate::figures::RunFigures;
 use metronome_verbosegc::model::QuantumPhase;
 
 /// A quantum of more beats than this is an outlier.
@@ -227,12 +228,20 @@ fn share(d: &mut Desk<'_>) {
                 percent(u64::from(d.target_ppm))
             ));
         }
-        let advice = format!(
-            "the program allocates faster than the collector frees: raise {}, or lower {} or the rate of allocation{}",
-            d.flag(Knob::Heap),
-            d.flag(Knob::Target),
-            memory::heap_words(d)
-        );
+        let advice = match d.held_up() {
+            Some(rule) => format!(
+                "first give the collector its processor (see {rule}): while it does not get one, no figure of this log tells \
+                 what heap is enough; judge {} and {} by a run without {rule}",
+                d.flag(Knob::Heap),
+                d.flag(Knob::Target)
+            ),
+            None => format!(
+                "the program allocates faster than the collector frees: raise {}, or lower {} or the rate of allocation{}",
+                d.flag(Knob::Heap),
+                d.flag(Knob::Target),
+                memory::heap_words(d)
+            ),
+        };
         let lines = [run.own.departure_low.map_or(0, |l| l.line), run.own.enough_heap.line];
         d.find(
             "R9",
@@ -298,15 +307,21 @@ fn stragglers(d: &mut Desk<'_>) {
     d.find("O1", Severity::Risk, "a mutator does not poll", evidence, &lines, advice.into());
 }
 
+/// True if the system took much of the quanta's wall time.
+pub(super) fn is_preempted(run: &RunFigures) -> bool {
+    let own = &run.own;
+    let lost = own.cpu_wall_ns.saturating_sub(own.cpu_ns);
+    own.cpu_quanta >= MANY_QUANTA
+        && lost.saturating_mul(100) >= own.cpu_wall_ns.saturating_mul(PREEMPTED_PERCENT)
+}
+
 /// O2.
 fn preempted(d: &mut Desk<'_>) {
-    let own = &d.run.own;
-    let lost = own.cpu_wall_ns.saturating_sub(own.cpu_ns);
-    if own.cpu_quanta < MANY_QUANTA
-        || lost.saturating_mul(100) < own.cpu_wall_ns.saturating_mul(PREEMPTED_PERCENT)
-    {
+    if !is_preempted(d.run) {
         return;
     }
+    let own = &d.run.own;
+    let lost = own.cpu_wall_ns.saturating_sub(own.cpu_ns);
     let share = (u128::from(lost) * 1_000_000 / u128::from(own.cpu_wall_ns.max(1))) as u64;
     let evidence = format!(
         "{} of the wall time of {} quanta was not the collector's; most at line {} ({} for each quantum); latest wake-up {}",

@@ -1,6 +1,8 @@
 //! The built command and a directory for what it writes.
 #![allow(dead_code, reason = "no test uses all of it")]
 
+pub(crate) mod browser;
+
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 

@@ -1,11 +1,10 @@
 //! The page's script, in a Chromium without a display where there is one.
 
-use crate::common::Scratch;
+use crate::common::{Scratch, browser};
 use crate::page::{embedded, page, parse};
 use roxmltree::Document;
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// The same with all numbers of one kind: a script has no other.
 fn plain(value: Value) -> Value {
@@ -61,33 +60,7 @@ fn the_script_zooms_filters_and_exports() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../verbosegc-samples/trees-synchronous-openj9.xml");
     let page = page(&[sample.to_str().unwrap()]);
     let data = embedded(&parse(&page));
-    let first = "<script>const errors = []; window.onerror = (m) => errors.push(String(m));</script></head>";
-    let driven = page.replacen("</head>", first, 1).replacen("</body>", &format!("{ACTIONS}</body>"), 1);
-    let file = dir.write("page.html", driven);
-    let profile = format!("--user-data-dir={}", dir.path("profile"));
-    let browser = ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(|name| {
-        let mut command = Command::new(name);
-        command.args([
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--virtual-time-budget=5000",
-            &profile,
-        ]);
-        command.args(["--dump-dom", &format!("file://{file}")]).stdin(Stdio::null()).output().ok()
-    });
-    let dom = browser
-        .filter(|out| out.status.success())
-        .map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
-    let told =
-        dom.as_deref().and_then(|d| Some(d.split_once("<pre id=\"told\">")?.1.split_once("</pre>")?.0));
-    let Some(told) = told else {
-        // A browser that starts and runs the page but not its script is no reason to skip.
-        assert!(!dom.is_some_and(|d| d.contains("p-heap")), "the page's script did not come to its end");
-        println!("skipped: no Chromium that starts");
-        return;
-    };
-    let told = told.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    let Some(told) = browser::told(&dir, &page, ACTIONS) else { return };
     let told: Value = serde_json::from_str(&told).unwrap();
     let events = data["subjects"][0]["events"].as_array().unwrap();
     let cycles = events.iter().filter(|e| e[2] == "cycle").count();

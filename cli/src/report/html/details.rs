@@ -17,12 +17,15 @@ pub(super) fn all(subjects: &[Subject<'_>]) -> Vec<Block> {
 
 type Extremes = fn(&Column) -> Option<(u64, u64)>;
 
+/// Bands of all runs.
+struct Bands {
+    shapes: Vec<Shape>,
+    legend: Vec<(Ink, String)>,
+    most: f64,
+}
+
 /// A band from least to most with a line at the least, for each run; nothing if no log tells it.
-fn bands(
-    subjects: &[Subject<'_>],
-    of: Extremes,
-    what: &str,
-) -> Option<(Vec<Shape>, Vec<(Ink, String)>, f64)> {
+fn bands(subjects: &[Subject<'_>], of: Extremes, what: &str) -> Option<Bands> {
     let several = subjects.len() > 1;
     let (mut shapes, mut legend, mut most) = (Vec::new(), Vec::new(), 0_u64);
     for s in subjects {
@@ -42,12 +45,13 @@ fn bands(
         }
         legend.push((ink, called(s, several, what)));
     }
-    (!legend.is_empty()).then_some((shapes, legend, most as f64))
+    (!legend.is_empty()).then_some(Bands { shapes, legend, most: most as f64 })
 }
 
 fn priority(subjects: &[Subject<'_>]) -> Block {
     const TITLE: &str = "Priority of the collector's thread";
-    let Some((shapes, legend, most)) = bands(subjects, |c| c.priority, "lowest, band up to the highest")
+    let Some(Bands { shapes, legend, most }) =
+        bands(subjects, |c| c.priority, "lowest, band up to the highest")
     else {
         return Block::Lacking(TITLE, "The log does not tell the priority of the collector's thread.".into());
     };
@@ -90,7 +94,8 @@ fn work(subjects: &[Subject<'_>]) -> Block {
 }
 
 fn immortal(subjects: &[Subject<'_>]) -> Option<Block> {
-    let (shapes, legend, most) = bands(subjects, |c| c.immortal, "free: the least, band up to the most")?;
+    let Bands { shapes, legend, most } =
+        bands(subjects, |c| c.immortal, "free: the least, band up to the most")?;
     let note = "Free immortal memory, which is never collected: when it is used up, allocation in it fails.";
     let y = Scale::linear(Unit::Bytes, 0.0, most * 1.1, 4);
     Some(picture("immortal", "Immortal memory", note, time(subjects), y, shapes, legend))

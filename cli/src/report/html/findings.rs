@@ -12,29 +12,13 @@ const TITLES: usize = 12;
 /// Findings on a page.
 const MOST: usize = 120;
 
-/// Rules that tell a cause, the likelier first; the others tell what follows from causes, or what is worth knowing.
-const CAUSES: [&str; 8] = ["O2", "R8", "O1", "R10", "O3", "R16", "O4", "R3"];
-
-/// Place among the causes; beyond them all for other rules.
-fn cause(f: &Finding) -> usize {
-    CAUSES.iter().position(|rule| *rule == f.rule).unwrap_or(CAUSES.len())
-}
-
-/// The findings of a run that tell why, the likelier first: what somebody should look at before anything else.
-pub(super) fn causes<'a>(s: &Subject<'a>) -> Vec<&'a Finding> {
-    let of_run = s.advice.findings.iter().filter(|f| f.run == s.at.1 && f.severity >= Severity::Risk);
-    let mut causes: Vec<_> = of_run.filter(|f| cause(f) < CAUSES.len()).collect();
-    causes.sort_by_key(|f| cause(f));
-    causes
-}
-
 /// Those of all runs.
 pub(super) fn html(subjects: &[Subject<'_>]) -> String {
     let mut all: Vec<(&Subject<'_>, &Finding)> = subjects
         .iter()
         .flat_map(|s| s.advice.findings.iter().filter(|f| f.run == s.at.1).map(move |f| (s, f)))
         .collect();
-    all.sort_by_key(|(s, f)| (std::cmp::Reverse(f.severity), cause(f), s.index));
+    all.sort_by_key(|(s, f)| (std::cmp::Reverse(f.severity), f.cause(), s.index));
     let several = subjects.len() > 1;
     let mut out = String::from("<section id=\"findings\"><h2>What to change</h2>");
     if all.is_empty() {

@@ -2,7 +2,6 @@
 
 use super::escape;
 use super::facts::Show;
-use super::findings;
 use super::subject::Subject;
 use metronome_analysis::Stat;
 use metronome_analysis::advice::Severity;
@@ -87,7 +86,7 @@ pub(super) fn verdict(s: &Subject<'_>) -> Verdict {
 
 /// The title of what to look at first.
 fn lead(s: &Subject<'_>) -> String {
-    let first = findings::causes(s).first().copied();
+    let first = s.advice.causes(s.at.1).first().copied();
     let first = first.or_else(|| s.advice.findings.iter().find(|f| f.run == s.at.1));
     first.map_or_else(String::new, |f| escape::clipped(&f.title))
 }
@@ -135,7 +134,7 @@ fn sentences(s: &Subject<'_>, measured: bool, still: &Stat) -> Vec<String> {
     if let Some(n) = f.counted("stops_cancelled", Show::Count) {
         out.push(format!("{n} stops were given up because a mutator did not poll."));
     }
-    let causes = findings::causes(s);
+    let causes = s.advice.causes(s.at.1);
     let titles = causes.iter().take(3).map(|f| format!("{} ({})", escape::clipped(&f.title), f.rule));
     let titles: Vec<String> = titles.chain(small_heap(s)).collect();
     if !titles.is_empty() {
@@ -147,16 +146,10 @@ fn sentences(s: &Subject<'_>, measured: bool, still: &Stat) -> Vec<String> {
 /// That the heap is smaller than what the collector or the contract computed to be enough.
 fn small_heap(s: &Subject<'_>) -> Option<String> {
     let f = &s.facts;
-    let heap = f.number("heap_bytes")?;
-    let told = f
-        .number("enough_heap_bytes")
-        .filter(|n| *n > heap)
-        .and_then(|_| f.html("enough_heap_bytes", Show::Bytes));
-    let measured = || {
-        s.contract?.heap_for_target.filter(|needed| *needed as f64 > heap)?;
-        f.at(&format!("{}/heap_for_target_bytes", f.contract()?), Show::Bytes)
-    };
-    let enough = told.or_else(measured)?;
+    s.advice.small_heap(s.at.1, s.run)?;
+    let told = || f.html("enough_heap_bytes", Show::Bytes);
+    let measured = || f.at(&format!("{}/heap_for_target_bytes", f.contract()?), Show::Bytes);
+    let enough = told().or_else(measured)?;
     let heap = f.html("heap_bytes", Show::Bytes)?;
     Some(format!("the heap is small: it has {heap}, and {enough} would keep the target"))
 }
