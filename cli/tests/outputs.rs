@@ -1,11 +1,12 @@
-//! Files that `report` and `advise` write: good ones are not lost, and what cannot be written costs nothing else.
+//! Files that `report` and `advise` write and read: good ones are not lost, what cannot be written costs nothing else, and
+//! what is no log of Metronome is called by its name.
 
 mod common;
 
 use common::{Scratch, metronome, output, text};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 const LOG: &str = r#"<?xml version="1.0" ?><verbosegc version="x-Metronome">
 <gc type="synchgc" id="1" timestamp="Tue Mar 13 15:17:18 2007" intervalms="0.000"> <details reason="system garbage collect" />
@@ -100,4 +101,55 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         assert_eq!(out.status.code(), Some(0), "{flag}: {}", text(&out.stderr));
         assert!(text(&out.stderr).contains("30.023 ms"), "{flag}: the summary");
     }
+}
+
+#[test]
+fn what_is_no_whole_log_of_metronome_has_its_status_and_its_name() {
+    use std::io::Write as _;
+    let dir = Scratch::new("names");
+    let g1 = dir
+        .write("g1.log", "[0.005s][info][gc] Using G1\n[0.1s][info][gc] GC(0) Pause Young (Normal) 3.5ms\n");
+    let own = env!("CARGO_BIN_EXE_metronome").to_owned();
+    let recording = dir.write("r.jsonl", "{\"ns\":0,\"kind\":\"begin\",\"version\":1,\"source\":\"x\"}\n");
+    let mut gzip = Command::new("gzip").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let torn = gzip.as_mut().ok().map(|child| {
+        child.stdin.take().unwrap().write_all(LOG.as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut child.stdout.take().unwrap(), &mut bytes).unwrap();
+        child.wait().unwrap();
+        dir.write("torn.gz", &bytes[..bytes.len() - 6])
+    });
+    let mut cases =
+        vec![(g1, 3, "G1 of HotSpot"), (own, 2, "no text"), (recording, 2, "a recording: metronome live")];
+    match torn {
+        Some(torn) => cases.push((torn, 2, "reading ended early")),
+        None => println!("skipped: no gzip here"),
+    }
+    for (log, status, words) in cases {
+        for command in ["report", "advise"] {
+            let out = output(&[command, &log]);
+            let said = text(&out.stderr);
+            assert_eq!(out.status.code(), Some(status), "{command} {log}: {said}");
+            assert!(said.contains(words), "{command} {log}: {said}");
+        }
+    }
+}
+
+#[test]
+fn rows_fit_into_eighty_columns_and_hints_say_what_there_is() {
+    let dir = Scratch::new("columns");
+    let noise: String = (0..12_000).map(|i| format!("noise {i}\n<unknown/>\n")).collect();
+    let log = dir.write(
+        "log.xml",
+        LOG.replace("</verbosegc>", &format!("{noise}</verbosegc>")).replace("system garbage collect", ""),
+    );
+    let shown = text(&output(&["report", &log]).stdout);
+    assert!(shown.contains("1 for no reason that is told"), "{shown}");
+    assert!(shown.contains("--verbose shows the first "), "{shown}");
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../verbosegc-samples/trees-degrade.xml");
+    let shown = text(&output(&["report", sample]).stdout);
+    let figures = shown.lines().skip(1).take_while(|l| !l.starts_with("Diagnostics"));
+    let long: Vec<&str> = figures.filter(|l| l.chars().count() > 80).collect();
+    assert_eq!(long, [""; 0]);
+    assert!(!shown.contains(" 1 heartbeats"), "{shown}");
 }
