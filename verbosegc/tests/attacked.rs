@@ -32,7 +32,6 @@ fn bad_values_of_a_header_are_told_with_their_places() {
         ("metronome", "beatsPerMeasure", "-3000"),
         ("metronome", "timeInterval", "NaN"),
         ("metronome", "timeInterval", "18446744073709552"),
-        ("metronome", "timeInterval", "0"),
         ("metronome", "targetUtilization", "1e400"),
         ("metronome", "targetUtilization", "170"),
         ("metronome", "trigger", "0x"),
@@ -87,11 +86,13 @@ fn figures_that_cannot_be_are_told_and_left_out() {
         (times(10, "3.000", "2.000", "1.000"), free(1, 2, 3), 1, false, true),
         (times(10, "1.000", "9.000", "3.000"), free(1, 2, 3), 1, false, true),
         (times(10, "1.000", "0.500", "3.000"), free(1, 2, 3), 1, false, true),
-        (times(2, "0.100", "1.000", "3.000"), free(1, 2, 3), 1, false, true),
+        // The mean may be wrong: what was longest is kept.
+        (times(2, "0.100", "1.000", "3.000"), free(1, 2, 3), 1, true, true),
         (times(0, "1.000", "2.000", "3.000"), free(1, 2, 3), 1, false, true),
         (times(0, "0.000", "0.000", "0.000"), free(1, 2, 3), 0, true, true),
         (times(10, "1.000", "2.000", "3.000"), free(3, 2, 1), 1, true, false),
-        // Of free memory the mean is used for nothing.
+        // Of free memory the mean is used for nothing, and rounded by some (a log of 2007 has these).
+        (times(10, "1.000", "2.000", "3.000"), free(14_570_208, 14_530_069, 14_570_208), 0, true, true),
         (times(10, "1.000", "2.000", "3.000"), free(1, 9, 3), 1, true, true),
     ];
     for (quanta, rest, said, has_quanta, has_free) in cases {

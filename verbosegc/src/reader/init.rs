@@ -86,7 +86,7 @@ impl OpenHeader {
         };
         let text = |slot: &mut Option<String>| first(slot, Some(value.to_owned()), "");
         let microseconds = |slot: &mut Option<u64>| {
-            let ns = parse_u64(value).filter(|v| *v > 0).and_then(|v| v.checked_mul(1000));
+            let ns = parse_u64(value).and_then(|v| v.checked_mul(1000));
             first(slot, ns, "is not a time in us")
         };
         match (self.section, name) {

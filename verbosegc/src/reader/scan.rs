@@ -363,13 +363,17 @@ impl<R: BufRead> Scanner<R> {
 
 /// Why an input that begins so cannot be read at all.
 fn unreadable(head: &[u8]) -> Option<&'static str> {
-    const MAGIC: [(&[u8], &str); 8] = [
+    const MAGIC: [(&[u8], &str); 9] = [
         (b"\x1f", "the input looks compressed (gzip): decompress it first"),
         (b"BZh", "the input looks compressed (bzip2): decompress it first"),
         (b"\xfd7zXZ", "the input looks compressed (xz): decompress it first"),
         (b"\x28\xb5\x2f\xfd", "the input looks compressed (zstd): decompress it first"),
         (b"\xff", "the input looks like UTF-16: convert it to UTF-8 first"),
         (b"\xfe", "the input looks like UTF-16: convert it to UTF-8 first"),
+        (
+            b"\xca\xfe\xfe\xed",
+            "the input is a Tuning Fork trace: metronome live shows it, metronome export turns it into other traces",
+        ),
         (b"Nettrace", "the input is a trace of the .NET runtime (nettrace)"),
         (
             b"{\"ns\":",
