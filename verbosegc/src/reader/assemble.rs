@@ -60,12 +60,12 @@ impl Assembler {
             Token::Markup { place, text } => {
                 self.say(place, DiagnosticKind::UnknownElement, format!("markup <{text}> passed over"));
             }
-            // Only before anything of a Metronome log: what stands there may be another program's output.
-            Token::Text { place, text: _, bytes: _, other: Some((policy, evidence)) } if !self.begun => {
-                self.refuse(place, policy.into(), evidence.into());
-            }
-            Token::Text { place, text, bytes, .. } => {
-                if !self.run.as_mut().is_some_and(Run::skip) {
+            Token::Text { place, text, bytes, head } => {
+                // Only before anything of a Metronome log: later it is another program's output.
+                let other = if self.begun { None } else { policy::of_text(&head) };
+                if let Some((policy, evidence)) = other {
+                    self.refuse(place, policy.into(), evidence.into());
+                } else if !self.run.as_mut().is_some_and(Run::skip) {
                     self.say(
                         place,
                         DiagnosticKind::ForeignText,

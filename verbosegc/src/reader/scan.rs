@@ -5,7 +5,6 @@
 
 mod quick;
 
-use super::policy;
 use crate::attrs::{Attrs, excerpt};
 use std::io::{self, BufRead};
 
@@ -75,8 +74,8 @@ pub(super) enum Token {
         place: Place,
         text: String,
         bytes: u64,
-        /// The collector whose log it looks like, and what told.
-        other: Option<(&'static str, &'static str)>,
+        /// More of it, as it is.
+        head: String,
     },
     /// The input is not text at all; nothing more will come.
     Unreadable {
@@ -429,8 +428,8 @@ fn text_token(place: Place, text: Vec<u8>, bytes: u64) -> Option<Token> {
     if text.iter().all(u8::is_ascii_whitespace) {
         return None;
     }
-    let text = String::from_utf8_lossy(text);
-    Some(Token::Text { place, text: excerpt(text.trim()), bytes, other: policy::of_text(&text) })
+    let head = String::from_utf8_lossy(text).into_owned();
+    Some(Token::Text { place, text: excerpt(head.trim()), bytes, head })
 }
 
 /// Parses a start tag without its angle brackets. Anything between the attributes makes it torn.
