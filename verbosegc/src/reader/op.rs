@@ -352,7 +352,7 @@ fn durations(a: &mut Attrs, [min, mean, max]: [&str; 3]) -> Option<DurationStats
         || !about(times.min_ns, times.mean_ns)
         || !about(times.mean_ns, times.max_ns)
     {
-        contradiction(a, &format!("{min}, {mean} and {max}"));
+        contradiction(a, &[min, mean, max]);
         return None;
     }
     Some(times)
@@ -363,7 +363,7 @@ fn bytes(a: &mut Attrs, [min, mean, max]: [&str; 3]) -> Option<ByteStats> {
         (need(a, min, Attrs::u64), need(a, mean, Attrs::u64), need(a, max, Attrs::u64));
     let sizes = ByteStats { min_bytes: min_bytes?, mean_bytes: mean_bytes?, max_bytes: max_bytes? };
     if sizes.min_bytes > sizes.max_bytes {
-        contradiction(a, &format!("{min} and {max}"));
+        contradiction(a, &[min, max]);
         return None;
     }
     // The mean is used for nothing; some machines round it to 24 bits and less.
@@ -382,7 +382,7 @@ fn summed(h: &mut Heartbeat, a: &mut Attrs, count: &str) {
     // The mean is printed to the microsecond.
     let sum = u128::from(n) * (u128::from(q.mean_ns) + 1000);
     if n == 0 && q.max_ns > 0 {
-        contradiction(a, &format!("{count} and the times of quanta"));
+        contradiction(a, &[count, "the times of quanta"]);
         h.quantum = None;
     } else if n > 0 && sum < u128::from(q.max_ns) {
         a.problem("the longest quantum is longer than all together".into());
@@ -390,8 +390,9 @@ fn summed(h: &mut Heartbeat, a: &mut Attrs, count: &str) {
 }
 
 /// Figures that cannot all be true are not used.
-fn contradiction(a: &mut Attrs, names: &str) {
-    a.problem(format!("{names} contradict each other: left out"));
+#[cold]
+fn contradiction(a: &mut Attrs, names: &[&str]) {
+    a.problem(format!("{} contradict each other: left out", names.join(" and ")));
 }
 
 fn need(a: &mut Attrs, name: &str, take: fn(&mut Attrs, &str) -> Option<u64>) -> Option<u64> {

@@ -97,6 +97,8 @@ pub(super) struct Scanner<R> {
     back: Vec<u8>,
     back_at: usize,
     failed: Option<io::Error>,
+    /// There is one or the other.
+    held: bool,
     /// Bytes taken.
     offset: u64,
     /// No section that begins before this has its end near enough.
@@ -114,6 +116,7 @@ impl<R: BufRead> Scanner<R> {
             back: Vec::new(),
             back_at: 0,
             failed: None,
+            held: false,
             offset: 0,
             unended: 0,
         }
@@ -273,6 +276,7 @@ impl<R: BufRead> Scanner<R> {
 
     /// The beginning of what is inside a comment or a CDATA section, which is passed over up to its end. `None` if that is
     /// too far away: then what is inside is read as if it were not.
+    #[cold]
     fn section(&mut self, end: [u8; 3]) -> io::Result<Option<String>> {
         if self.offset < self.unended {
             return Ok(None);
@@ -300,17 +304,14 @@ impl<R: BufRead> Scanner<R> {
         self.offset -= seen.len() as u64;
         self.at = at;
         seen.extend_from_slice(&self.back[self.back_at..]);
-        (self.back, self.back_at) = (seen, 0);
+        (self.back, self.back_at, self.held) = (seen, 0, true);
         Ok(None)
     }
 
     /// What the input has at hand; empty at its end.
     fn fill(&mut self) -> io::Result<&[u8]> {
-        if self.back_at < self.back.len() {
-            return Ok(&self.back[self.back_at..]);
-        }
-        if let Some(e) = self.failed.take() {
-            return Err(e);
+        if self.held {
+            return self.fill_again();
         }
         loop {
             match self.input.fill_buf() {
@@ -327,6 +328,19 @@ impl<R: BufRead> Scanner<R> {
         Ok(self.fill()?.first().copied())
     }
 
+    /// What was put back, and then the error that was behind it.
+    #[cold]
+    fn fill_again(&mut self) -> io::Result<&[u8]> {
+        if self.back_at < self.back.len() {
+            return Ok(&self.back[self.back_at..]);
+        }
+        self.held = false;
+        match self.failed.take() {
+            Some(e) => Err(e),
+            None => self.input.fill_buf(),
+        }
+    }
+
     /// Takes what is at hand.
     fn consume(&mut self, len: usize) {
         let at = self.at;
@@ -340,13 +354,19 @@ impl<R: BufRead> Scanner<R> {
     /// [`Scanner::consume`] where the place is known.
     fn advance(&mut self, len: usize) {
         self.offset += len as u64;
-        if self.back_at >= self.back.len() {
+        if self.held && self.back_at < self.back.len() {
+            self.advance_again(len);
+        } else {
             self.input.consume(len);
-            return;
         }
+    }
+
+    #[cold]
+    fn advance_again(&mut self, len: usize) {
         self.back_at += len;
         if self.back_at >= self.back.len() {
             (self.back, self.back_at) = (Vec::new(), 0);
+            self.held = self.failed.is_some();
         }
     }
 
