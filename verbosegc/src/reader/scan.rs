@@ -15,8 +15,9 @@ const MAX_TEXT_BYTES: usize = 4096;
 /// Longest comment or CDATA section that is passed over as a whole; of a longer one, as of one without an end, only what is
 /// before the next tag is.
 const MAX_SECTION_BYTES: usize = 256 * 1024;
-/// What tells text from other bytes needs so many of them.
+/// What tells text from other bytes needs so many of them, and looks at no more than so many.
 const MIN_HEAD_BYTES: usize = 64;
+const MAX_HEAD_BYTES: usize = 4096;
 
 /// A place in the log: line and byte column, both from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -404,6 +405,7 @@ fn unreadable(head: &[u8]) -> Option<&'static str> {
     }
     // Control characters that no text has; zeros do not count, as file systems put them where a write was lost.
     let is_odd = |b: u8| (b < b'\t' || (b > b'\r' && b < b' ')) && b != 0x1b;
+    let head = &head[..head.len().min(MAX_HEAD_BYTES)];
     let bytes = head.iter().filter(|b| **b != 0).count();
     let odd = head.iter().filter(|b| **b != 0 && is_odd(**b)).count();
     (bytes >= MIN_HEAD_BYTES && odd * 20 > bytes).then_some(
