@@ -80,6 +80,8 @@ pub(crate) struct RunBuilder {
     sync_end_ns: Option<u64>,
     sync_free: Option<(u64, u64)>,
     pub(crate) own: bool,
+    /// The last warning was one of the clock, of which the next event is told, too.
+    clock_warned: bool,
     /// The last two live sizes that were told belong to the same cycle as its end.
     pub(crate) ended_cycle: Option<usize>,
 }
@@ -115,6 +117,7 @@ impl RunBuilder {
             sync_end_ns: None,
             sync_free: None,
             own,
+            clock_warned: false,
             ended_cycle: None,
         }
     }
@@ -150,7 +153,8 @@ impl RunBuilder {
         let refined = self.refined(e);
         let at_ns = self.axis.advance(e.timestamp, refined);
         let spot = Spot { line: e.line, at_ns, clock_error: e.clock_error };
-        if e.clock_error {
+        // A warning before an event is told of that event, too, and counts once.
+        if e.clock_error && !std::mem::take(&mut self.clock_warned) {
             self.clock(spot);
         }
         match &e.event {
@@ -188,6 +192,7 @@ impl RunBuilder {
                 let clock = details.starts_with("clock error");
                 if clock && !e.clock_error {
                     self.clock(spot);
+                    self.clock_warned = true;
                 }
                 self.mark(spot, if clock { "clock" } else { "warning" }, || details.clone());
             }
