@@ -24,6 +24,8 @@ const EDGES: &[(&str, &str)] = &[
     ("metronome-gc", "metronome-verbosegc"),
     ("metronome-live", "metronome-gc"),
     ("metronome-live", "metronome-tuningfork"),
+    // Its opening of compressed files.
+    ("metronome-live", "metronome-verbosegc"),
 ];
 
 /// Dependencies within the workspace of tests, examples and benches only.

@@ -120,6 +120,8 @@ pub(crate) struct RunBuilder {
     sync_end_ns: Option<u64>,
     sync_free: Option<(u64, u64)>,
     pub(crate) own: bool,
+    /// The last warning was one of the clock, of which the next event is told, too.
+    clock_warned: bool,
     /// The cycle that ended last, until its facts are known.
     pub(crate) ended_cycle: Option<CycleRow>,
 }
@@ -161,6 +163,7 @@ impl RunBuilder {
             sync_end_ns: None,
             sync_free: None,
             own,
+            clock_warned: false,
             ended_cycle: None,
         }
     }
@@ -211,7 +214,8 @@ impl RunBuilder {
         let step = timing.step_ms.map(i128::from).or(step.map(|ns| ns / 1_000_000));
         let fine = timing.time.is_some_and(|t| t.has_millis());
         let spot = Spot { line: e.line, at_ns, clock_error: e.clock_error, partial: e.partial, fine };
-        if e.clock_error && step.is_none() {
+        // A warning before an event is told of that event, too, and counts once.
+        if e.clock_error && step.is_none() && !std::mem::take(&mut self.clock_warned) {
             self.clock(spot);
         }
         if let Some(ms) = step {
@@ -258,6 +262,7 @@ impl RunBuilder {
                 let clock = details.starts_with("clock error");
                 if clock && !e.clock_error {
                     self.clock(spot);
+                    self.clock_warned = true;
                 }
                 self.mark(spot, if clock { "clock" } else { "warning" }, || details.clone());
             }

@@ -362,3 +362,17 @@ fn the_contract_is_that_of_the_numbers() {
     let planned = c.what_if.iter().find(|w| (w.quantum_ns, w.window_ns) == (3_000_000, 60_000_000)).unwrap();
     assert_eq!(planned.mmu_ppm, 700_000);
 }
+
+/// The reader tells the event after a warning of the clock, too.
+#[test]
+fn a_warning_of_the_clock_counts_once() {
+    let text = r#"<verbosegc xmlns="http://www.ibm.com/j9/verbosegc" version="x">
+<trigger-start id="1" timestamp="2026-03-29T01:30:20.000" />
+<warning details="clock error detected, following timing may be inaccurate" />
+<cycle-start id="2" type="global" contextid="0" timestamp="2026-03-29T01:30:20.000" intervalms="20000.000" />
+<warning details="clock error detected, following timing may be inaccurate" />
+</verbosegc>
+"#;
+    let a = analyze(text.as_bytes()).unwrap();
+    assert_eq!(a.runs.rows[0].trouble.clock_errors, 2);
+}

@@ -3,7 +3,7 @@
 use crate::logs::{self, ReadLog, ReadLogs};
 use crate::output::{USAGE, one_line, say, write_out};
 use crate::quantity::{bytes, time};
-use crate::report::{json, not_over_logs};
+use crate::report::{json, may_write, not_over_logs, tell};
 use crate::run::files::Results;
 use metronome_analysis::advice::{Advice, Finding, advise};
 use metronome_analysis::contract::ContractReport;
@@ -23,8 +23,9 @@ const TABLE: [u32; 7] = [300_000, 400_000, 500_000, 600_000, 700_000, 800_000, 9
 #[command(
     after_help = "Rules R1 to R25 are those of the Metronome collectors in general, O1 to O7 of our own logs. A healthy \
     log has no findings.\n\
-    Status: 0 examined, whatever was found; 2 bad flags, a log that cannot be read, or output lost; 3 a log of another \
-    collector."
+    A file that is there is replaced at the end, and left as it was if nothing could be read.\n\
+    Status: 0 examined, whatever was found; 2 bad flags, a log that cannot be read or breaks off, or output lost; 3 a log of \
+    another collector. Of several logs, each one that can be read is examined, and 2 comes before 3."
 )]
 pub(crate) struct AdviseArgs {
     /// Verbose GC logs
@@ -75,8 +76,10 @@ fn perform(args: &AdviseArgs) -> Result<u8, String> {
     }
     let advice: Vec<Advice> = read.logs.iter().map(|log| advise(&log.analysis)).collect();
     let value = || format!("{:#}\n", value(&read.logs, &advice));
-    if let Some((path, results)) = results {
-        results.write(&value()).map_err(|e| refuse(path, &e))?;
+    // An output that fails does not cost the findings.
+    let mut failed = Vec::new();
+    if let Some((path, results)) = results.filter(|(path, _)| may_write("--json", path, &read)) {
+        failed.extend(results.write(&value()).err().map(|e| refuse(path, &e)));
     }
     let text: String =
         read.logs.iter().zip(&advice).map(|(log, a)| self::text(log, a, args.verbose)).collect();
@@ -86,8 +89,8 @@ fn perform(args: &AdviseArgs) -> Result<u8, String> {
     } else {
         write_out(&text)
     };
-    written.map_err(|e| format!("cannot write to standard output: {e}"))?;
-    Ok(read.status())
+    failed.extend(written.err().map(|e| format!("cannot write to standard output: {e}")));
+    Ok(if tell("advise", &failed) { USAGE } else { read.status() })
 }
 
 /// Schema `metronome-advice/1`.

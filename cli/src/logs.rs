@@ -39,12 +39,18 @@ impl ReadLogs {
         }
     }
 
+    /// Whether there is anything to write into files: if not, those that are there stay as they are.
+    pub(crate) fn any(&self) -> bool {
+        self.status() == 0 || self.logs.iter().any(|log| log.analysis.events > 0)
+    }
+
     /// Reads one log from an input, and says what is wrong with it as a whole.
     pub(crate) fn take(&mut self, command: &str, file: &Path, log: ReadLog) {
         let name = one_line(&file.display().to_string());
         let complain = |text: String| say(format_args!("metronome {command}: {name}: {text}"));
         let a = &log.analysis;
         if let Some(why) = &log.broke_off {
+            self.unreadable = true;
             complain(format!("reading ended early: {}; what came before is used", one_line(why)));
         }
         for policy in &a.refused.rows {
@@ -83,7 +89,7 @@ fn is_trace(a: &Analysis) -> bool {
 }
 
 /// Opens a log; `rotated` joins the older parts that logrotate keeps.
-pub(crate) fn open(file: &Path, rotated: bool) -> io::Result<Box<dyn BufRead>> {
+pub(crate) fn open(file: &Path, rotated: bool) -> io::Result<Box<dyn BufRead + Send>> {
     let parts: Vec<PathBuf> = if rotated { files::logrotated(file)? } else { files::parts(file)? };
     files::open_parts(parts)
 }

@@ -13,7 +13,6 @@ use metronome_analysis::Analyzer;
 use metronome_analysis::advice::advise;
 use metronome_verbosegc::files::Follow;
 use metronome_verbosegc::reader::Item;
-use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,7 +27,9 @@ const LOOK: Duration = Duration::from_millis(100);
 #[command(
     after_help = "Logs may be compressed (gzip), torn, mixed with other output, or of several runs; NAME stands for \
     NAME.001, NAME.002, ... if there is no file NAME; - is standard input.\n\
-    Status: 0 read; 2 bad flags, a log that cannot be read, or output lost; 3 a log of another collector."
+    Files that are there are replaced at the end, and left as they were if nothing could be read.\n\
+    Status: 0 read; 2 bad flags, a log that cannot be read or breaks off, or output lost; 3 a log of another collector. Of \
+    several logs, each one that can be read is shown, and 2 comes before 3."
 )]
 pub(crate) struct ReportArgs {
     /// Verbose GC logs
@@ -95,30 +96,32 @@ fn perform(args: &ReportArgs) -> Result<u8, String> {
     not_over_logs(&args.logs, &outputs)?;
     let json = prepare("--json", args.json.as_deref())?;
     let html = prepare("--html", args.html.as_deref())?;
-    let out: Option<Box<dyn Write>> = match args.csv.as_deref() {
-        Some(path) if is_stdout(path) => Some(Box::new(io::stdout())),
-        Some(path) => Some(Box::new(File::create(path).map_err(|e| refuse("--csv", path, &e))?)),
-        None => None,
-    };
-    let mut csv = out.map(|out| csv::Csv::new(BufWriter::new(out)));
+    let mut csv = CsvFile::prepare(args.csv.as_deref())?;
     let read = read_all(args, &mut csv)?;
-    if let (Some(csv), Some(path)) = (csv, args.csv.as_deref()) {
-        csv.finish().map_err(|e| refuse("--csv", path, &e))?;
-    }
     let advice: Vec<_> = read.logs.iter().map(|log| advise(&log.analysis)).collect();
-    if let Some((path, results)) = json {
-        let write = |out: &mut dyn Write| json::write(out, &read.logs, &advice);
-        results.write_with(write).map_err(|e| refuse("--json", path, &e))?;
+    // An output that fails costs neither the summary nor the other outputs.
+    let mut failed = Vec::new();
+    failed.extend(csv.finish(&read).err());
+    let page = args.html.as_ref().map(|_| html::page(&read.logs, &advice)).transpose();
+    let page = page.unwrap_or_else(|e| {
+        failed.push(e);
+        None
+    });
+    let write_json = |out: &mut dyn Write| json::write(out, &read.logs, &advice);
+    if let Some((path, results)) = json.filter(|(path, _)| may_write("--json", path, &read)) {
+        failed.extend(results.write_with(write_json).err().map(|e| refuse("--json", path, &e)));
     }
-    let page = args.html.as_ref().map(|_| html::page(&read.logs, &advice)).transpose()?;
-    if let (Some((path, results)), Some(page)) = (html, &page) {
-        results.write(page).map_err(|e| refuse("--html", path, &e))?;
+    if let (Some((path, results)), Some(page)) =
+        (html.filter(|(path, _)| may_write("--html", path, &read)), &page)
+    {
+        failed.extend(results.write(page).err().map(|e| refuse("--html", path, &e)));
     }
     let text: String =
         read.logs.iter().zip(&advice).map(|(log, advice)| text::log(log, advice, args.verbose)).collect();
+    let mut flag = to_stdout.first().map_or(String::new(), |flag| format!("{flag} -: "));
     let written = if args.json.as_deref().is_some_and(is_stdout) {
         say(text.trim_end());
-        stream_out(|out| json::write(out, &read.logs, &advice))
+        stream_out(write_json)
     } else if let Some(page) = page.filter(|_| args.html.as_deref().is_some_and(is_stdout)) {
         say(text.trim_end());
         write_out(&page)
@@ -126,10 +129,94 @@ fn perform(args: &ReportArgs) -> Result<u8, String> {
         say(text.trim_end());
         Ok(())
     } else {
+        flag.clear();
         write_out(&text)
     };
-    written.map_err(|e| format!("cannot write to standard output: {e}"))?;
-    Ok(read.status())
+    failed.extend(written.err().map(|e| format!("{flag}cannot write to standard output: {e}")));
+    Ok(if tell("report", &failed) { USAGE } else { read.status() })
+}
+
+/// Says what failed; whether anything did.
+pub(crate) fn tell(command: &str, failed: &[String]) -> bool {
+    for text in failed {
+        say(format_args!("metronome {command}: {}", one_line(text)));
+    }
+    !failed.is_empty()
+}
+
+/// Whether a file may be written: not over one that is there if nothing was read, which is said.
+pub(crate) fn may_write(flag: &str, path: &Path, read: &ReadLogs) -> bool {
+    let keeps = !read.any() && path.metadata().is_ok_and(|m| m.is_file() && m.len() > 0);
+    if keeps {
+        let name = path.display().to_string();
+        say(format_args!("{flag} {}: left as it was, as nothing was read", one_line(&name)));
+    }
+    !keeps
+}
+
+/// One line for each event, as long as they can be written.
+struct CsvFile<'a> {
+    path: Option<&'a Path>,
+    csv: Option<csv::Csv<Box<dyn Finish>>>,
+    failed: Option<String>,
+}
+
+/// Where lines go: to a file that is replaced at the end, or to standard output.
+trait Finish: Write {
+    fn finish(self: Box<Self>) -> io::Result<()>;
+}
+
+impl Finish for files::Begun {
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        files::Begun::finish(*self)
+    }
+}
+
+impl Finish for BufWriter<io::Stdout> {
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
+        self.flush()
+    }
+}
+
+impl<'a> CsvFile<'a> {
+    fn prepare(path: Option<&'a Path>) -> Result<CsvFile<'a>, String> {
+        let out: Option<Box<dyn Finish>> = match path {
+            Some(path) if is_stdout(path) => Some(Box::new(BufWriter::new(io::stdout()))),
+            Some(path) => {
+                let begun = files::Results::prepare(path).and_then(files::Results::begin);
+                Some(Box::new(begun.map_err(|e| refuse("--csv", path, &e))?))
+            }
+            None => None,
+        };
+        Ok(CsvFile { path, csv: out.map(csv::Csv::new), failed: None })
+    }
+
+    fn item(&mut self, log: &Path, item: &Item) {
+        if let Some(csv) = &mut self.csv
+            && let Err(e) = csv.item(log, item)
+        {
+            self.fail(&e);
+        }
+    }
+
+    fn fail(&mut self, e: &io::Error) {
+        self.csv = None;
+        let Some(path) = self.path else { return };
+        // Whoever reads standard output has seen enough.
+        if !(is_stdout(path) && e.kind() == io::ErrorKind::BrokenPipe) {
+            self.failed = Some(refuse("--csv", path, e));
+        }
+    }
+
+    fn finish(mut self, read: &ReadLogs) -> Result<(), String> {
+        let kept = self.path.is_some_and(|path| !is_stdout(path) && !may_write("--csv", path, read));
+        if let Some(csv) = self.csv.take().filter(|_| !kept)
+            && let Err(e) = csv.finish().and_then(Finish::finish)
+        {
+            self.fail(&e);
+        }
+        self.failed.map_or(Ok(()), Err)
+    }
 }
 
 /// Finds out early whether a file of results can be written; standard output always can.
@@ -155,7 +242,7 @@ pub(crate) fn not_over_logs(logs: &[PathBuf], outputs: &[(&str, &Path)]) -> Resu
     Ok(())
 }
 
-fn read_all(args: &ReportArgs, csv: &mut Option<csv::Csv<impl Write>>) -> Result<ReadLogs, String> {
+fn read_all(args: &ReportArgs, csv: &mut CsvFile<'_>) -> Result<ReadLogs, String> {
     let mut read = ReadLogs::default();
     for path in &args.logs {
         let mut shown = Shown::default();
@@ -163,7 +250,8 @@ fn read_all(args: &ReportArgs, csv: &mut Option<csv::Csv<impl Write>>) -> Result
             if args.follow {
                 shown.show(analyzer)?;
             }
-            csv.as_mut().map_or(Ok(()), |csv| csv.item(path, item))
+            csv.item(path, item);
+            Ok(())
         };
         let log = if args.follow {
             let signals = Signals::watch();
@@ -178,7 +266,7 @@ fn read_all(args: &ReportArgs, csv: &mut Option<csv::Csv<impl Write>>) -> Result
         };
         match log {
             Ok(Ok(log)) => read.take("report", path, log),
-            Ok(Err(e)) => return Err(format!("cannot write: {e}")),
+            Ok(Err(e)) => return Err(format!("cannot write to standard output: {e}")),
             Err(e) => read.cannot("report", path, &e),
         }
     }

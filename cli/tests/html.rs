@@ -173,7 +173,7 @@ fn logs_that_hold_nothing_say_so() {
         ("gencon.xml", gencon, 3, "logs of other collectors"),
     ] {
         let log = dir.write(name, content);
-        let html = dir.path("page.html");
+        let html = dir.path(&format!("{name}.html"));
         let out = output(&["report", &log, "--html", &html]);
         assert_eq!(out.status.code(), Some(status), "{name}");
         let page = std::fs::read_to_string(&html).unwrap();

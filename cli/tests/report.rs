@@ -169,7 +169,7 @@ fn a_log_that_grows_is_followed_until_a_signal() {
     let pid = nix::unistd::Pid::from_raw(child.id().try_into().unwrap());
     kill(pid, Signal::SIGINT).unwrap();
     let summary: Vec<String> = lines.map_while(Result::ok).collect();
-    assert!(summary.iter().any(|l| l.contains("400 in 1 heartbeats")), "{summary:#?}");
+    assert!(summary.iter().any(|l| l.contains("400 in 1 heartbeat")), "{summary:#?}");
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 

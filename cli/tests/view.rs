@@ -94,7 +94,7 @@ fn top_follows_a_run_to_its_end() {
     let token = s.path("token");
     std::fs::write(&token, "0123456789abcdef\n").unwrap();
     let [json, recording] = ["out.json", "top.jsonl"].map(|n| s.path(n));
-    let args = [CHURN, &["--serve", "127.0.0.1:0", "--token-file", &token, "--json", &json]].concat();
+    let args = [CHURN, &["--serve", "localhost:0", "--token-file", &token, "--json", &json]].concat();
     let mut run = Kill(metronome(&args).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
     let (addr, mut rest) = address(run.0.stderr.take().unwrap());
     let top = output(&["top", &addr, "--token-file", &token, "--record", &recording]);
@@ -124,6 +124,8 @@ fn live_replays_a_file_and_asks_for_the_token() {
     let mut live =
         Kill(metronome(&["live", &file, "--token-file", &token]).stdout(Stdio::piped()).spawn().unwrap());
     let (addr, _rest) = address(live.0.stdout.take().unwrap());
+    let top = output(&["live", &format!("http://{addr}/?token=0123456789abcdef")]);
+    assert!(top.status.success(), "by the page's address: {}", text(&top.stderr));
     let top = output(&["live", &addr, "--token-file", &token]);
     assert!(top.status.success(), "{}", text(&top.stderr));
     assert!(text(&top.stdout).contains(" 1 quanta, longest pause 0.0 us"), "{}", text(&top.stdout));
@@ -165,6 +167,7 @@ fn bad_input_ends_in_one_line_and_overwrites_nothing() {
         (&["export", &good], 2, "--chrome, --tuning-fork or --record"),
         (&["export", &good, "--record", &same], 2, "name the same file"),
         (&["export", &good, "--record", &old, "--chrome", &old], 2, "name the same file"),
+        (&["live", &good, "--token-file", "/dev/zero"], 2, "16 to 256"),
         (&["live", &missing], 2, "cannot open"),
         (&["live", &other], 3, "gencon"),
         (&["live", &good, "--listen", "0.0.0.0:0"], 2, "set a token"),
@@ -191,4 +194,41 @@ fn bad_input_ends_in_one_line_and_overwrites_nothing() {
     assert_eq!(out.status.code(), Some(2), "{}", text(&out.stderr));
     assert!(text(&out.stderr).contains("--record /dev/full is not complete"), "{}", text(&out.stderr));
     assert!(text(&out.stdout).contains("Minimum utilization"));
+}
+
+#[test]
+fn recordings_that_break_off_or_are_damaged_are_exported_as_far_as_they_go() {
+    let s = Scratch::new("torn");
+    let begin = r#"{"ns":0,"kind":"begin","version":1,"source":"test"}"#;
+    let bookmarks: Vec<String> =
+        (1..=200).map(|i| format!("{{\"ns\":{i},\"kind\":\"bookmark\",\"text\":\"b{i}\"}}")).collect();
+    let end = r#"{"ns":201,"kind":"end"}"#;
+    let whole = format!("{begin}\n{}\n{end}\n", bookmarks.join("\n"));
+    let out = s.path("out.jsonl");
+    let export = |name: &str, bytes: &[u8]| {
+        let file = s.write(name, bytes);
+        let o = output(&["export", &file, "--record", &out, "--chrome", &s.path("out.json")]);
+        let written = s.read("out.jsonl");
+        (o.status.code(), text(&o.stderr), count(&written, "bookmark"), written)
+    };
+    let mut with_mark = b"\xef\xbb\xbf".to_vec();
+    with_mark.extend(whole.as_bytes());
+    for bytes in [whole.as_bytes(), &with_mark] {
+        let (status, said, n, written) = export("whole.jsonl", bytes);
+        assert_eq!((status, &*said, n), (Some(0), "", 200));
+        assert!(written.ends_with("\"kind\":\"end\"}\n"), "{written}");
+    }
+    let cut = &whole.as_bytes()[..whole.find("b101").unwrap()];
+    let (status, said, n, written) = export("cut.jsonl", cut);
+    assert_eq!((status, n), (Some(2), 100), "{said}");
+    assert!(said.contains("breaks off after line 102"), "{said}");
+    assert!(written.ends_with("{\"ns\":100,\"kind\":\"break_off\"}\n"), "{written}");
+    let damaged = whole.replace("{\"ns\":50,", "\u{1}ns\":50,").replace("{\"ns\":77,", "{\"ns\":--,");
+    let (status, said, n, written) = export("damaged.jsonl", damaged.as_bytes());
+    assert_eq!((status, n, said.lines().count()), (Some(2), 198, 1), "{said}");
+    assert!(
+        said.contains("line 51 ") && said.contains("line 78 ") && said.contains("2 lines in all"),
+        "{said}"
+    );
+    assert_eq!(count(&written, "lost"), 2, "in their places");
 }

@@ -25,7 +25,8 @@ function showState(t) {
   const b = store.begin;
   $("source").textContent = b ? `${b.source}${b.pid ? `, process ${b.pid}` : ""}` : "";
   const shown = { live: "live", pause: "paused", play: "playing" }[clock.mode];
-  const text = `${connection}${store.ended ? ", the heap is closed" : ""} · ${shown} at ${(t / 1e9).toFixed(2)} s of ${(store.now / 1e9).toFixed(2)} s`;
+  const end = store.brokenOff ? ", the recording breaks off" : store.ended ? ", the heap is closed" : "";
+  const text = `${connection}${end} · ${shown} at ${(t / 1e9).toFixed(2)} s of ${(store.now / 1e9).toFixed(2)} s`;
   if ($("state").textContent !== text) $("state").textContent = text;
   $("play").textContent = clock.mode === "pause" ? "Play" : "Pause";
   const begins = store.begins();
@@ -80,7 +81,9 @@ $("theme").onclick = () => {
 };
 $("save").onclick = () => {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob(store.lines.map((r) => `${JSON.stringify(r)}\n`), { type: "application/x-ndjson" }));
+  // It says itself that it ends before the heap does.
+  const lines = store.ended ? store.lines : [...store.lines, { ns: store.now, kind: "break_off" }];
+  link.href = URL.createObjectURL(new Blob(lines.map((r) => `${JSON.stringify(r)}\n`), { type: "application/x-ndjson" }));
   link.download = "metronome.jsonl";
   link.click();
   URL.revokeObjectURL(link.href);

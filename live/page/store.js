@@ -18,8 +18,10 @@ const EVENT_TEXT = {
   clock_step: () => "the clock went back",
   lost: (r) => `${r.count} records lost (${r.place})`,
   end: () => "the heap was closed",
+  break_off: () => "the recording breaks off",
 };
-const BAD = ["departure", "stop_cancelled", "safepoint_overdue", "synchronous", "allocation_failed", "lost", "clock_step"];
+const BAD = ["departure", "stop_cancelled", "safepoint_overdue", "synchronous", "allocation_failed", "lost", "clock_step",
+  "break_off"];
 
 class Store {
   constructor() {
@@ -38,6 +40,7 @@ class Store {
     this.now = 0;
     this.first = null;
     this.ended = false;
+    this.brokenOff = false;
     this.longest = 0;
     this.lost = this.lost || 0;
     this.forgotten = 0;
@@ -78,7 +81,8 @@ class Store {
     }
     if (r.kind === "stop_cancelled") this.push(this.stops, { ns: r.ns, mutator: r.mutator, stops: 0, sum_ns: 0, max_ns: 0, cancelled: 1 });
     if (r.kind === "lost") this.lost += r.count;
-    if (r.kind === "end") this.ended = true;
+    if (r.kind === "end" || r.kind === "break_off") this.ended = true;
+    if (r.kind === "break_off") this.brokenOff = true;
     if (EVENT_TEXT[r.kind]) this.push(this.events, r);
     this.version++;
   }

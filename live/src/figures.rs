@@ -72,8 +72,10 @@ pub struct Figures {
     pub mutators: BTreeMap<String, MutatorFigures>,
     /// The last bookmark.
     pub bookmark: Option<String>,
-    /// The heap was closed.
+    /// The heap was closed, or [`Figures::broken_off`].
     pub ended: bool,
+    /// What is known of the run breaks off.
+    pub broken_off: bool,
     charged: Option<MmuTracker>,
     wall: Option<MmuTracker>,
     recent: VecDeque<(u64, u64)>,
@@ -144,6 +146,7 @@ impl Figures {
             Event::Bookmark { text } => self.bookmark = Some(text.clone()),
             Event::Lost { count, .. } => self.lost += count,
             Event::End => self.ended = true,
+            Event::BreakOff => (self.ended, self.broken_off) = (true, true),
             _ => {}
         }
     }

@@ -246,11 +246,13 @@ pub enum Event {
     Lost {
         /// How many since this was last told.
         count: u64,
-        /// Where: `collector`, `watch`, `history`, `client`, `log`.
+        /// Where: `collector`, `watch`, `history`, `client`, `recording`, `log`.
         place: Word,
     },
     /// The heap was closed: nothing follows.
     End,
+    /// What is known of the run ends here, and not because the heap was closed.
+    BreakOff,
     /// A kind that this version does not know.
     #[serde(other)]
     Other,

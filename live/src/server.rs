@@ -18,15 +18,17 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 
 /// Clients that are served a stream at the same time.
 const CLIENTS_MAX: u32 = 16;
-/// How long dropping a server waits for streams to send what there is, and for the system to take their last bytes.
+/// How long dropping a server waits for streams to send what there is; how long it waits while no client takes anything; and
+/// for the system to take their last bytes.
 const FAREWELL: Duration = Duration::from_secs(2);
+const STUCK: Duration = Duration::from_millis(200);
 const LAST_BYTES: Duration = Duration::from_millis(20);
 /// Fewest characters of a token.
 const TOKEN_MIN: usize = 16;
@@ -180,8 +182,8 @@ pub fn serve_file(path: &Path, options: impl Into<Options>) -> Result<Server, Se
     options.check()?;
     match input::open(path).map_err(ServeError::Input)?.next() {
         None => return Err(ServeError::Input(InputError::Unknown)),
-        Some(Err(e)) => return Err(ServeError::Input(e)),
-        Some(Ok(_)) => {}
+        Some(Err(e)) if !e.goes_on() => return Err(ServeError::Input(e)),
+        Some(_) => {}
     }
     Server::start(Source::File(path.to_owned()), &options)
 }
@@ -201,12 +203,14 @@ pub(crate) struct App {
     pub(crate) clients: Arc<Semaphore>,
     /// The server is being dropped: streams send what there is, and end.
     pub(crate) closing: AtomicBool,
+    /// Messages that clients' connections took.
+    pub(crate) taken: AtomicU64,
     /// Tells this server's streams from those of others before it at the same address.
     pub(crate) instance: u64,
 }
 
 /// A server; dropping it ends it and closes its connections. Clients get what was published before, as far as they take it
-/// within two seconds.
+/// within two seconds; where none takes anything for 200 ms, the rest is not sent.
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
@@ -261,6 +265,7 @@ impl Server {
             token: options.token.clone(),
             clients: Arc::new(Semaphore::new(CLIENTS_MAX as usize)),
             closing: AtomicBool::new(false),
+            taken: AtomicU64::new(0),
             instance: instance(),
         });
         let (quit, asked) = oneshot::channel();
@@ -272,7 +277,7 @@ impl Server {
                     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
                     let serving = tokio::spawn(std::future::IntoFuture::into_future(axum::serve(
                         listener::Listener::new(listener),
-                        router(Arc::clone(&app)),
+                        router(Arc::clone(&app)).into_make_service_with_connect_info::<listener::Peer>(),
                     )));
                     let _ = asked.await;
                     serving.abort();
@@ -280,8 +285,7 @@ impl Server {
                     app.closing.store(true, Relaxed);
                     // A replay has no end to wait for: its clients go when they have seen enough.
                     if matches!(app.source, Source::Hub(_)) {
-                        let all = app.clients.acquire_many(CLIENTS_MAX);
-                        let _ = tokio::time::timeout(FAREWELL, all).await;
+                        let _ = tokio::time::timeout(FAREWELL, farewell(&app)).await;
                         tokio::time::sleep(LAST_BYTES).await;
                     }
                 });
@@ -320,6 +324,23 @@ impl Server {
     }
 }
 
+/// Until all streams have ended, or none of them moves.
+async fn farewell(app: &App) {
+    let moved = || (app.clients.available_permits(), app.taken.load(Relaxed)); // Relaxed: a counter of this thread.
+    let mut before = moved();
+    loop {
+        let all = app.clients.acquire_many(CLIENTS_MAX);
+        if tokio::time::timeout(STUCK, all).await.is_ok() {
+            return;
+        }
+        let now = moved();
+        if now == before {
+            return;
+        }
+        before = now;
+    }
+}
+
 /// Different for each server, as far as the clock tells.
 fn instance() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -347,4 +368,42 @@ fn router(app: Arc<App>) -> Router {
         .route("/events", get(stream::events))
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&app), guard::guard))
         .with_state(app)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_that_take_nothing_are_not_waited_for() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.unwrap().block_on(async {
+            let app = Arc::new(App {
+                source: Source::Hub(Hub::new(1 << 10)),
+                token: None,
+                clients: Arc::new(Semaphore::new(CLIENTS_MAX as usize)),
+                closing: AtomicBool::new(true),
+                taken: AtomicU64::new(0),
+                instance: 1,
+            });
+            let stuck = Arc::clone(&app.clients).try_acquire_owned().unwrap();
+            let begin = tokio::time::Instant::now();
+            // In virtual time: one takes a message every 150 ms, seven times, and then nothing more.
+            let other = Arc::clone(&app);
+            tokio::spawn(async move {
+                for _ in 0..7 {
+                    tokio::time::sleep(Duration::from_millis(150)).await;
+                    other.taken.fetch_add(1, Relaxed); // Relaxed: a counter.
+                }
+            });
+            farewell(&app).await;
+            let ms = begin.elapsed().as_millis();
+            assert!((1050..=1450).contains(&ms), "{ms}");
+            // And none is waited for when all have gone.
+            drop(stuck);
+            let begin = tokio::time::Instant::now();
+            farewell(&app).await;
+            assert_eq!(begin.elapsed().as_millis(), 0);
+        });
+    }
 }

@@ -12,7 +12,7 @@ fn descriptors() -> usize {
 }
 
 #[test]
-fn connections_are_bounded_and_those_that_wait_are_served_later() {
+fn connections_are_bounded_and_who_comes_later_is_served() {
     if descriptors() == 0 {
         println!("skipped: no /proc/self/fd here");
         return;
@@ -24,9 +24,9 @@ fn connections_are_bounded_and_those_that_wait_are_served_later() {
     // No more than the system lets wait beside those that are accepted.
     let clients: Vec<TcpStream> = (0..150).map(|_| TcpStream::connect(server.addr()).unwrap()).collect();
     let accepted = || descriptors() - before - clients.len();
-    // As many as it takes, and then a long look for more.
+    // As many as it takes, and then a long look for more; two for one that comes and one that goes.
     for look in 0.. {
-        if accepted() >= 64 {
+        if accepted() >= 32 {
             break;
         }
         assert!(look < 10_000, "only {} were accepted", accepted());
@@ -34,7 +34,7 @@ fn connections_are_bounded_and_those_that_wait_are_served_later() {
     }
     for _ in 0..50 {
         std::thread::sleep(Duration::from_millis(2));
-        assert_eq!(accepted(), 64);
+        assert!(accepted() <= 34, "{}", accepted());
     }
     drop(clients);
     let mut client = Client::connect(&server.addr().to_string(), None).unwrap();

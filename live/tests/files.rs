@@ -1,6 +1,7 @@
 //! Recordings, traces and logs: what comes back is what went in, and the traces say the records' own numbers.
 #![forbid(unsafe_code)]
 
+use flate2::{Compression, write::GzEncoder};
 use metronome_live::input::{self, InputError};
 use metronome_live::sink::{Chrome, Lines, TuningFork};
 use metronome_live::{Begin, Event, Heartbeat, Quantum, Record, Sink};
@@ -41,6 +42,10 @@ fn written(records: &[Record], sink: impl FnOnce(Shared) -> Box<dyn Sink>) -> Ve
 
 fn read(bytes: Vec<u8>) -> Result<Vec<Record>, InputError> {
     input::records(Cursor::new(bytes))?.collect()
+}
+
+fn all(bytes: Vec<u8>) -> Vec<Result<Record, InputError>> {
+    input::records(Cursor::new(bytes)).unwrap().collect()
 }
 
 fn begin() -> Record {
@@ -223,16 +228,55 @@ quickcheck! {
 fn torn_and_foreign_files_are_told() {
     let lines =
         written(&[begin(), Record { ns: 1, event: Event::TriggerStart }], |o| Box::new(Lines::new(o)));
-    // The last line of one who died: what is whole counts.
-    let torn = lines[..lines.len() - 5].to_vec();
-    assert_eq!(read(torn).unwrap(), [begin()]);
-    let mut damaged = lines.clone();
-    damaged.extend(b"{\"ns\":2,\"kind\":\"bookmark\"}\n");
-    assert!(matches!(read(damaged), Err(InputError::Line { line: 3, .. })));
+    // The last line of one who died: what is whole counts, and that it breaks off is said, at whatever byte that is.
+    for cut in (lines.len() / 2 + 60..lines.len()).rev().take(30) {
+        let all = all(lines[..cut].to_vec());
+        let (last, records) = all.split_last().unwrap();
+        assert!(matches!(last, Err(e @ InputError::BreaksOff { .. }) if e.goes_on()), "{cut}: {last:?}");
+        assert_eq!(records[0].as_ref().unwrap(), &begin(), "{cut}");
+    }
+    // Damaged lines cost themselves only, wherever they are.
+    let bookmark = |ns| Record { ns, event: Event::Bookmark { text: "b".into() } };
+    let good: Vec<String> = (1..100).map(|ns| bookmark(ns).json()).collect();
+    for damaged in [0..1, 0..2, 3..4, 50..60, 98..99] {
+        let mut text = good.clone();
+        text[damaged.clone()]
+            .iter_mut()
+            .for_each(|l| *l = format!("{}\"{l}", "x".repeat(if damaged.start == 0 { 9 } else { 2 << 20 })));
+        text.push(Record { ns: 100, event: Event::End }.json() + "\n");
+        let all = all(text.join("\n").into_bytes());
+        let first = damaged.start as u64 + 1;
+        let errors: Vec<_> = all.iter().filter_map(|r| r.as_ref().err()).collect();
+        assert!(
+            matches!(errors[..], [InputError::Line { line, count, foreign: false, .. }]
+                if (*line, *count) == (first, damaged.len() as u64)),
+            "{errors:?}"
+        );
+        assert_eq!(all.iter().filter(|r| r.is_ok()).count(), 100 - damaged.len());
+        assert!(all[damaged.start].is_err(), "in its place");
+    }
+    // Two runs, the first of which broke off.
+    let two = [&lines[..], &lines, &lines[..lines.len() - 1]].concat();
+    let ends: Vec<bool> = all(two).iter().map(|r| matches!(r, Err(InputError::BreaksOff { .. }))).collect();
+    assert_eq!(ends, [false, false, true, false, false, true, false, false, true]);
+    let none = b"{\"a\":1}\n{\n".to_vec();
+    assert!(
+        matches!(&all(none)[..], [Err(e @ InputError::Line { line: 1, count: 2, foreign: true, .. })] if !e.goes_on())
+    );
+    // Compressed, and after a byte-order mark.
+    let ended = [&lines[..], b"{\"ns\":9,\"kind\":\"end\"}\n"].concat();
+    let want = read(ended.clone()).unwrap();
+    assert_eq!(want.len(), 3);
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(&ended).unwrap();
+    let gzip = gzip.finish().unwrap();
+    assert_eq!(read(gzip.clone()).unwrap(), want);
+    assert!(matches!(read(gzip[..gzip.len() - 9].to_vec()), Err(InputError::Read(_))));
+    assert_eq!(read([b"\xef\xbb\xbf", &ended[..]].concat()).unwrap(), want);
     // A kind of a later version is passed on as such, one with another meaning is refused.
     let mut later = lines.clone();
     later.extend(b"{\"ns\":2,\"kind\":\"teleport\",\"to\":[1]}\n");
-    assert_eq!(read(later).unwrap()[2], Record { ns: 2, event: Event::Other });
+    assert_eq!(all(later)[2].as_ref().unwrap(), &Record { ns: 2, event: Event::Other });
     let two = b"{\"ns\":0,\"kind\":\"begin\",\"version\":2,\"source\":\"x\"}\n".to_vec();
     assert!(matches!(read(two), Err(InputError::Version { found: 2 })));
     assert!(matches!(read(b"  \n ".to_vec()), Err(InputError::Unknown)));

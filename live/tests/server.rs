@@ -232,9 +232,10 @@ fn a_recording_is_replayed_to_each_client_from_its_beginning() {
     for _ in 0..2 {
         let mut client = Client::connect(&server.addr().to_string(), None).unwrap();
         let mut got = Vec::new();
-        while got.last().is_none_or(|r: &Record| r.event != Event::End) {
+        while got.last().is_none_or(|r: &Record| r.event != Event::BreakOff) {
             got.extend(client.next_records().unwrap().unwrap());
         }
+        // It has no end, and does not look as if it had.
         got.pop();
         assert_eq!(got, want);
     }
@@ -260,4 +261,34 @@ fn what_was_published_before_the_end_still_arrives() {
         assert_eq!(client.next_records().unwrap(), Some(vec![Record { ns: 2, event: Event::End }]));
         assert_eq!(client.next_records().unwrap(), None);
     }
+}
+
+/// Before any request was read, 64 of these kept everybody out.
+#[test]
+fn those_who_say_nothing_keep_nobody_out() {
+    let hub = Hub::new(1 << 20);
+    hub.publish(&[begin()]);
+    let server = Server::of_hub(hub, Options::at(loopback()).token(TOKEN)).unwrap();
+    let addr = server.addr();
+    let mut idle = Vec::new();
+    for i in 0..200 {
+        let mut s = TcpStream::connect(addr).unwrap();
+        if i % 2 == 0 {
+            s.write_all(b"GET / HTTP/1.1\r\nHost: 127").unwrap();
+        }
+        idle.push(s);
+    }
+    for _ in 0..20 {
+        let mut client = Client::connect(&addr.to_string(), Some(TOKEN)).unwrap();
+        assert_eq!(client.next_records().unwrap(), Some(vec![begin()]));
+    }
+}
+
+/// A client that may see the page cannot keep its connection to say more.
+#[test]
+fn a_connection_is_for_one_request() {
+    let server = Server::of_hub(Hub::new(1 << 20), loopback()).unwrap();
+    let request = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", server.addr());
+    // Ends with the connection, though the request does not ask for that.
+    assert_eq!(status(&ask(server.addr(), &request)), 200);
 }

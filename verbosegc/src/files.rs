@@ -19,7 +19,7 @@ const GZIP: u8 = 0x1f;
 ///
 /// # Errors
 /// Those of the input's first bytes. A compressed input that breaks off fails when its end is read.
-pub fn decompressed<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
+pub fn decompressed<'a>(mut input: impl BufRead + Send + 'a) -> io::Result<Box<dyn BufRead + Send + 'a>> {
     let first = loop {
         match input.fill_buf() {
             Ok(bytes) => break bytes.first().copied(),
@@ -37,7 +37,7 @@ pub fn decompressed<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn BufR
 ///
 /// # Errors
 /// The system's.
-pub fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
+pub fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
     if path == Path::new("-") {
         return decompressed(BufReader::with_capacity(BUFFER_BYTES, io::stdin()));
     }
@@ -52,7 +52,7 @@ pub fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
 ///
 /// # Errors
 /// The system's, of the first part; of the others when they are read.
-pub fn open_parts(parts: Vec<PathBuf>) -> io::Result<Box<dyn BufRead>> {
+pub fn open_parts(parts: Vec<PathBuf>) -> io::Result<Box<dyn BufRead + Send>> {
     let mut rest = VecDeque::from(parts);
     let Some(first) = rest.pop_front() else { return Ok(Box::new(io::empty())) };
     let first = open(&first)?;
@@ -63,7 +63,7 @@ pub fn open_parts(parts: Vec<PathBuf>) -> io::Result<Box<dyn BufRead>> {
 }
 
 struct Parts {
-    now: Box<dyn BufRead>,
+    now: Box<dyn BufRead + Send>,
     rest: VecDeque<PathBuf>,
 }
 
@@ -142,13 +142,26 @@ fn siblings(
     Ok(found)
 }
 
+/// Bytes remembered of what was read last, to find out whether they are still there.
+const TAIL_BYTES: usize = 256;
+/// Stands in the input where a file begins anew; a reader tells of it as of any comment.
+const ANEW: &[u8] =
+    b"<!-- the file was cut short, rewritten or replaced by another: read from its beginning -->";
+
 /// A plain file that is still being written: at its end `wait` is asked, and if it says so, reading goes on. A file
-/// that was cut short or replaced by another of its name is read anew from its beginning.
+/// that was cut short, rewritten, or replaced by another of its name is read anew from its beginning; a comment in the
+/// input says so.
 #[derive(Debug)]
 pub struct Follow<F> {
     path: PathBuf,
     file: File,
     wait: F,
+    /// The last bytes that were read.
+    tail: Vec<u8>,
+    /// What is left to give of [`ANEW`].
+    notice: &'static [u8],
+    /// All that was there has been read.
+    at_end: bool,
 }
 
 impl<F: FnMut() -> bool> Follow<F> {
@@ -158,24 +171,55 @@ impl<F: FnMut() -> bool> Follow<F> {
     /// # Errors
     /// The system's, from opening.
     pub fn new(path: &Path, wait: F) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), file: File::open(path)?, wait })
+        let file = File::open(path)?;
+        Ok(Self { path: path.to_owned(), file, wait, tail: Vec::new(), notice: &[], at_end: false })
     }
 
     /// True if there may be more to read at once.
     fn begin_anew(&mut self) -> io::Result<bool> {
         let here = self.file.metadata()?;
-        if here.len() < self.file.stream_position()? {
+        let position = self.file.stream_position()?;
+        if here.len() < position || !holds(&self.file, position, &self.tail)? {
             self.file.rewind()?;
-            return Ok(true);
+        } else {
+            // Another file of that name; none yet is as good as no change.
+            let Ok(file) = File::open(&self.path) else { return Ok(false) };
+            if same(&here, &file.metadata()?) {
+                return Ok(false);
+            }
+            self.file = file;
         }
-        // Another file of that name; none yet is as good as no change.
-        let Ok(file) = File::open(&self.path) else { return Ok(false) };
-        if same(&here, &file.metadata()?) {
-            return Ok(false);
-        }
-        self.file = file;
+        (self.notice, self.at_end) = (ANEW, false);
+        self.tail.clear();
         Ok(true)
     }
+
+    fn remember(&mut self, bytes: &[u8]) {
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(TAIL_BYTES)..]);
+        let over = self.tail.len().saturating_sub(TAIL_BYTES);
+        self.tail.drain(..over);
+    }
+}
+
+/// Whether these bytes are still before a position.
+#[cfg(unix)]
+fn holds(file: &File, position: u64, tail: &[u8]) -> io::Result<bool> {
+    use std::os::unix::fs::FileExt;
+    // A pipe has no places.
+    if !file.metadata()?.is_file() {
+        return Ok(true);
+    }
+    let mut now = vec![0; tail.len()];
+    match file.read_exact_at(&mut now, position.saturating_sub(tail.len() as u64)) {
+        Ok(()) => Ok(now == tail),
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+#[cfg(not(unix))]
+fn holds(_: &File, _: u64, _: &[u8]) -> io::Result<bool> {
+    Ok(true)
 }
 
 #[cfg(unix)]
@@ -192,12 +236,24 @@ fn same(_: &fs::Metadata, _: &fs::Metadata) -> bool {
 impl<F: FnMut() -> bool> Read for Follow<F> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         loop {
+            if !self.notice.is_empty() || buf.is_empty() {
+                return self.notice.read(buf);
+            }
+            // What was rewritten may be longer than what was read.
+            if self.at_end && self.begin_anew()? {
+                continue;
+            }
             let n = self.file.read(buf)?;
-            if n > 0 || buf.is_empty() {
+            if n > 0 {
+                self.at_end = false;
+                self.remember(&buf[..n]);
                 return Ok(n);
             }
-            if !self.begin_anew()? && !(self.wait)() {
-                return Ok(0);
+            if !self.begin_anew()? {
+                self.at_end = true;
+                if !(self.wait)() {
+                    return Ok(0);
+                }
             }
         }
     }

@@ -165,19 +165,31 @@ fn a_file_that_grows_is_read_to_the_end_and_a_new_one_from_its_beginning() {
 }
 
 #[test]
-fn a_file_that_is_cut_short_is_read_anew() {
+fn a_file_that_is_cut_short_or_written_over_is_read_anew_and_that_is_said() {
     let scratch = Scratch::new("cut");
-    let path = scratch.write("gc.log", b"first text");
-    let turn = Cell::new(0);
-    let mut follow = Follow::new(&path, || {
-        turn.set(turn.get() + 1);
-        if turn.get() == 1 {
-            fs::write(&path, b"anew").unwrap();
+    // Shorter, as long, and longer; under the same number, and as another file.
+    for other in ["anew", "other text", "a text that is longer"] {
+        for rename in [false, true] {
+            let path = scratch.write("gc.log", b"first text");
+            let turn = Cell::new(0);
+            let mut follow = Follow::new(&path, || {
+                turn.set(turn.get() + 1);
+                if turn.get() == 1 && rename {
+                    fs::rename(scratch.write("new", other.as_bytes()), &path).unwrap();
+                } else if turn.get() == 1 {
+                    fs::write(&path, other).unwrap();
+                } else if turn.get() == 2 {
+                    OpenOptions::new().append(true).open(&path).unwrap().write_all(b", more").unwrap();
+                }
+                turn.get() < 3
+            })
+            .unwrap();
+            let mut all = String::new();
+            follow.read_to_string(&mut all).unwrap();
+            let rest = all.strip_prefix("first text<!-- ").unwrap_or_else(|| panic!("{all}"));
+            let (said, rest) = rest.split_once(" -->").unwrap();
+            assert!(said.contains("read from its beginning"), "{said}");
+            assert_eq!(rest, format!("{other}, more"), "{rename}");
         }
-        turn.get() == 1
-    })
-    .unwrap();
-    let mut all = String::new();
-    follow.read_to_string(&mut all).unwrap();
-    assert_eq!(all, "first textanew");
+    }
 }

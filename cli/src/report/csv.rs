@@ -40,7 +40,6 @@ impl<W: Write> Csv<W> {
     /// # Errors
     /// Those of the output.
     pub(super) fn item(&mut self, file: &Path, item: &Item) -> io::Result<()> {
-        self.begin()?;
         let name = file.display().to_string();
         if name != self.file {
             (self.file, self.run) = (name, 0);
@@ -61,6 +60,7 @@ impl<W: Write> Csv<W> {
     }
 
     fn event(&mut self, e: &LoggedEvent) -> io::Result<()> {
+        self.begin()?;
         let r = row(&e.event);
         let ms = |ns: Option<u64>| ns.map(|ns| format!("{}.{:06}", ns / 1_000_000, ns % 1_000_000));
         let number = |n: Option<u64>| n.map(|n| n.to_string());
@@ -91,13 +91,13 @@ impl<W: Write> Csv<W> {
         self.out.write_all(b"\r\n")
     }
 
-    /// Writes what is still in memory.
+    /// Gives the output back, which has its head now if there was no event.
     ///
     /// # Errors
     /// Those of the output.
-    pub(super) fn finish(mut self) -> io::Result<()> {
+    pub(super) fn finish(mut self) -> io::Result<W> {
         self.begin()?;
-        self.out.flush()
+        Ok(self.out)
     }
 }
 

@@ -204,7 +204,8 @@ fn events_section(lists: &[Value]) -> String {
          <span id=\"count\" aria-live=\"polite\"></span></p>\
          <div class=\"wide scroll\"><table id=\"event-table\"><thead><tr>{run}<th scope=\"col\">Time</th><th \
          scope=\"col\">Line</th><th scope=\"col\">Kind</th><th scope=\"col\">What</th></tr></thead><tbody>{rows}</tbody>\
-         </table></div></section>"
+         </table></div><p class=\"printed\">On paper are the first 50 of these rows at most; <code>metronome report \
+         --csv</code> has one line for each event.</p></section>"
     )
 }
 

@@ -13,8 +13,10 @@ use metronome_verbosegc::LogTime;
 const DIAGNOSTICS: usize = 5;
 /// Runs shown in full.
 const RUNS: usize = 20;
+/// Characters of a row behind its name: with that, a terminal of 80 columns.
+const WIDTH: usize = 60;
 /// Columns of the pictures.
-const COLUMNS: usize = 64;
+const COLUMNS: usize = WIDTH - 2;
 /// Reasons shown.
 const REASONS: usize = 8;
 
@@ -25,13 +27,33 @@ struct Text(String);
 
 impl Text {
     fn row(&mut self, name: &str, value: impl AsRef<str>) {
-        self.0.push_str(&format!("  {name:<17} {}\n", value.as_ref()));
+        for (i, line) in wrapped(value.as_ref()).iter().enumerate() {
+            self.0.push_str(&format!("  {:<17} {line}\n", if i == 0 { name } else { "" }));
+        }
     }
 
     fn line(&mut self, text: impl AsRef<str>) {
         self.0.push_str(text.as_ref());
         self.0.push('\n');
     }
+}
+
+/// Lines of whole words; a picture stays in one.
+fn wrapped(value: &str) -> Vec<String> {
+    if let Some((picture, note)) = value.rsplit_once("| (").filter(|_| value.starts_with('|')) {
+        return vec![format!("{picture}|"), format!("({note}")];
+    }
+    let mut lines = vec![String::new()];
+    for word in value.split(' ') {
+        let line =
+            lines.last_mut().filter(|l| l.is_empty() || l.chars().count() + word.chars().count() < WIDTH);
+        match line {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) => *line += &format!(" {word}"),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// The summary of one log.
@@ -89,15 +111,22 @@ pub(super) fn log(log: &ReadLog, advice: &Advice, verbose: bool) -> String {
         }
         let kept = a.diagnostics.rows.len().min(shown) as u64;
         if total > kept {
-            t.line(format!(
-                "  and {} more{}",
-                grouped(total - kept),
-                if verbose { "" } else { ": --verbose shows them" }
-            ));
+            let held = a.diagnostics.rows.len() as u64;
+            let hint = match verbose {
+                true => String::new(),
+                false if held < total => format!(": --verbose shows the first {}", grouped(held)),
+                false => ": --verbose shows them".into(),
+            };
+            t.line(format!("  and {} more{hint}", grouped(total - kept)));
         }
     }
     t.line("");
     t.0
+}
+
+/// A number of things.
+fn count(n: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 
 fn runs(n: u64) -> String {
@@ -164,7 +193,7 @@ fn times(t: &mut Text, r: &RunFigures) {
     if r.heartbeats.total() == 0 {
         return;
     }
-    t.row("quanta", format!("{} in {} heartbeats", grouped(r.quanta), grouped(r.heartbeats.total())));
+    t.row("quanta", format!("{} in {}", grouped(r.quanta), count(r.heartbeats.total(), "heartbeat")));
     if !r.quantum.stat.is_empty() {
         t.row("quantum", distribution(&r.quantum, false));
         t.row("longest", format!("{} at line {}", time(r.quantum_peak.value), r.quantum_peak.line));
@@ -299,7 +328,7 @@ fn synchronous(t: &mut Text, r: &RunFigures) {
             format!(
                 "{} for {}: longest {}, {} in all",
                 grouped(s.count),
-                one_line(reason),
+                if reason.trim().is_empty() { "no reason that is told".into() } else { one_line(reason) },
                 time(s.max),
                 time(u64::try_from(s.sum).unwrap_or(u64::MAX))
             ),
@@ -355,7 +384,7 @@ fn trouble(t: &mut Text, r: &RunFigures) {
         );
     }
     for (why, n) in r.own.departures.iter().take(REASONS) {
-        t.row("target left", format!("{} times: {}", grouped(*n), one_line(why)));
+        t.row("target left", format!("{}: {}", count(*n, "time"), one_line(why)));
     }
     let tr = &r.trouble;
     for (n, what) in [

@@ -130,33 +130,102 @@ impl Results {
     /// # Errors
     /// As [`Results::write`], and those of `write`.
     pub(crate) fn write_with(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-        match self {
-            Results::Direct(file) => {
-                if file.metadata()?.is_file() {
-                    file.set_len(0)?;
-                }
-                let mut out = BufWriter::new(Patient(file));
-                write(&mut out).and_then(|()| out.flush())
-            }
+        let mut out = self.begin()?;
+        write(&mut out)?;
+        out.finish()
+    }
+
+    /// Begins writing results that come bit by bit; nothing is replaced before [`Begun::finish`].
+    ///
+    /// # Errors
+    /// The system's reason.
+    pub(crate) fn begin(self) -> io::Result<Begun> {
+        let (file, rename) = match self {
+            Results::Direct(file) => (file, None),
             Results::Renamed { target, temporary } => {
-                let written = replace(&target, &temporary, write);
-                if written.is_err() {
-                    // The first error is the one to tell.
-                    let _ = fs::remove_file(&temporary);
-                }
-                written
+                let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+                (file, Some((target, temporary)))
             }
+        };
+        Ok(Begun { out: Some(BufWriter::new(Patient { file, begun: rename.is_some() })), rename })
+    }
+}
+
+/// Results being written. Dropped, they leave an older regular file as it was, unless it had to be written directly and they
+/// were long.
+pub(crate) struct Begun {
+    /// `None` when finished.
+    out: Option<BufWriter<Patient>>,
+    rename: Option<(PathBuf, PathBuf)>,
+}
+
+impl Write for Begun {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.as_mut().map_or_else(|| Err(io::ErrorKind::BrokenPipe.into()), |out| out.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.as_mut().map_or(Ok(()), Write::flush)
+    }
+}
+
+impl Begun {
+    /// The results are complete.
+    ///
+    /// # Errors
+    /// The system's reason; an older regular file is then as it was.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        let Some(mut out) = self.out.take() else { return Ok(()) };
+        out.flush()?;
+        let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.begin()?;
+        let Some((target, temporary)) = &self.rename else { return Ok(()) };
+        let file = file.file;
+        if let Ok(old) = fs::metadata(target) {
+            file.set_permissions(old.permissions())?;
+        }
+        file.sync_all()?;
+        fs::rename(temporary, target)?;
+        self.rename = None;
+        Ok(())
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if let Some(out) = self.out.take() {
+            // Without writing what it still holds.
+            drop(out.into_parts());
+        }
+        if let Some((_, temporary)) = &self.rename {
+            // The error that led here is the one to tell.
+            let _ = fs::remove_file(temporary);
         }
     }
 }
 
-/// Waits for the reader of a pipe, which is opened so that nobody hangs who only looks at it.
-struct Patient(File);
+/// Waits for the reader of a pipe, which is opened so that nobody hangs who only looks at it. Empties a regular file before
+/// its first byte.
+struct Patient {
+    file: File,
+    begun: bool,
+}
+
+impl Patient {
+    fn begin(&mut self) -> io::Result<()> {
+        if !self.begun && self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        self.begun = true;
+        Ok(())
+    }
+}
 
 impl Write for Patient {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.begin()?;
         loop {
-            match self.0.write(bytes) {
+            match self.file.write(bytes) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(PIPE_WAIT),
                 other => return other,
             }
@@ -164,23 +233,8 @@ impl Write for Patient {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.file.flush()
     }
-}
-
-fn replace(
-    target: &Path,
-    temporary: &Path,
-    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut out = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(temporary)?);
-    write(&mut out)?;
-    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    if let Ok(old) = fs::metadata(target) {
-        file.set_permissions(old.permissions())?;
-    }
-    file.sync_all()?;
-    fs::rename(temporary, target)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Verbose GC logs hold sums of quanta, recordings and traces of this collector each quantum.\n\
+    Inputs may be compressed (gzip). What breaks off or is damaged is exported as far as it can be read, with status 2.\n\
     Status: 0 all was read and written; 2 something was not; 3 a log of another collector."
 )]
 pub(crate) struct ExportArgs {
@@ -21,6 +22,9 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     files: Files,
 }
+
+/// Damage that is told in full.
+const TOLD_MAX: usize = 3;
 
 /// Runs the command.
 pub(crate) fn run(args: &ExportArgs) -> ExitCode {
@@ -51,7 +55,7 @@ fn perform(args: &ExportArgs) -> Result<(), (u8, String)> {
     let mut inputs = Vec::new();
     for path in &args.inputs {
         let mut records = input::open(path).map_err(|e| wrong(path, &e))?.peekable();
-        if let Some(Err(e)) = records.next_if(Result::is_err) {
+        if let Some(Err(e)) = records.next_if(|r| r.as_ref().is_err_and(|e| !e.goes_on())) {
             return Err(wrong(path, &e));
         }
         inputs.push((path, records));
@@ -59,9 +63,14 @@ fn perform(args: &ExportArgs) -> Result<(), (u8, String)> {
     let mut outputs = args.files.create().map_err(usage)?;
     let mut result = Ok(());
     for (path, records) in inputs {
-        if let Err(e) = copy(path, records, &mut outputs) {
-            result = Err(e);
-            break;
+        match copy(path, records, &mut outputs) {
+            Ok(None) => {}
+            // All is said; the next one is read all the same.
+            Ok(Some(damage)) => result = result.and(Err(usage(damage))),
+            Err(e) => {
+                result = Err(e);
+                break;
+            }
         }
     }
     // What was read before an error is written whole.
@@ -77,16 +86,33 @@ fn wrong(path: &Path, e: &InputError) -> (u8, String) {
     (status(e), format!("{}: {e}", path.display()))
 }
 
+/// Copies what can be read; gives what could not, in words.
 fn copy(
     path: &Path,
     records: impl Iterator<Item = Result<Record, InputError>>,
     outputs: &mut [Output],
-) -> Result<(), (u8, String)> {
+) -> Result<Option<String>, (u8, String)> {
+    let (mut ns, mut damage, mut lines) = (0, Vec::new(), 0);
     for record in records {
-        let record = record.map_err(|e| wrong(path, &e))?;
+        let record = match record {
+            Ok(record) => record,
+            Err(e) if e.goes_on() => {
+                if let InputError::Line { count, .. } = e {
+                    lines += count;
+                }
+                if damage.len() < TOLD_MAX {
+                    damage.push(e.to_string());
+                }
+                e.stand_in(ns)
+            }
+            Err(e) => return Err(wrong(path, &e)),
+        };
+        ns = record.ns;
         for (name, sink) in outputs.iter_mut() {
             sink.take(&record).map_err(|e| (USAGE, format!("{name}: {e}")))?;
         }
     }
-    Ok(())
+    let left_out = (lines > 1).then(|| format!("{lines} lines in all are left out"));
+    damage.extend(left_out);
+    Ok((!damage.is_empty()).then(|| format!("{}: {}", path.display(), damage.join("; "))))
 }

@@ -1,6 +1,6 @@
 //! `metronome live`: replays a file on a page.
 
-use super::{status, token, top};
+use super::{listen_addr, server, status, token, top};
 use crate::output::{USAGE, one_line, print, say};
 use crate::signals::Signals;
 use metronome_live::{Options, ServeError, serve_file};
@@ -16,13 +16,14 @@ use std::time::Duration;
     after_help = "Status: 0 ended by Ctrl-C or SIGTERM; 2 bad flags or input; 3 a log of another collector."
 )]
 pub(crate) struct LiveArgs {
-    /// A recording (metronome run --record), a Tuning Fork trace or a verbose GC log; or HOST:PORT of a heap that is served,
+    /// A recording (metronome run --record), a Tuning Fork trace or a verbose GC log; or HOST:PORT or the page's
+    /// address of a heap that is served,
     /// which is shown in the terminal as by metronome top
     #[arg(value_name = "FILE|ADDR")]
     what: String,
 
     /// Serve the page at this address; others than loopback addresses need --token-file
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDR", value_parser = listen_addr, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
 
     /// Ask clients for the token in this file's first line, or give it to the server at ADDR
@@ -32,7 +33,8 @@ pub(crate) struct LiveArgs {
 
 /// Whether a text that is no file names a server.
 fn is_addr(what: &str) -> bool {
-    let port = what.rsplit_once(':').map(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    let port =
+        server(what).0.rsplit_once(':').map(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
     !Path::new(what).exists() && port == Some(true)
 }
 
@@ -74,7 +76,9 @@ mod tests {
 
     #[test]
     fn servers_are_told_from_files() {
-        for addr in ["127.0.0.1:80", "[::1]:8080", "localhost:9"] {
+        for addr in
+            ["127.0.0.1:80", "[::1]:8080", "localhost:9", "http://127.0.0.1:80/", "http://h:1/?token="]
+        {
             assert!(is_addr(addr), "{addr}");
         }
         for file in ["gc.xml", "gc.xml:", ":80", "a:b", "c:99999", "Cargo.toml"] {

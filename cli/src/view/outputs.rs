@@ -1,6 +1,6 @@
 //! What a run writes and serves beside its log: recording, traces, live view.
 
-use super::token;
+use super::{listen_addr, token};
 use crate::output::say;
 use metronome_gc::Heap;
 use metronome_live::sink::{Chrome, Lines, TuningFork};
@@ -59,9 +59,9 @@ impl Files {
 /// Flags of a run.
 #[derive(clap::Args, Debug, Default)]
 pub(crate) struct ViewArgs {
-    /// Serve a live view of the heap at this address, such as 127.0.0.1:0 (a free port); others than loopback addresses need
-    /// --token-file
-    #[arg(long, value_name = "ADDR", help_heading = "Live view and traces")]
+    /// Serve a live view of the heap at this address, such as 127.0.0.1:0 (a free port) or localhost:7780; others than
+    /// loopback addresses need --token-file
+    #[arg(long, value_name = "ADDR", value_parser = listen_addr, help_heading = "Live view and traces")]
     pub(crate) serve: Option<SocketAddr>,
 
     /// Ask clients of --serve for the token in this file's first line (16 to 256 letters, digits, - and _)

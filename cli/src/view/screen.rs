@@ -79,6 +79,7 @@ fn lines(f: &Figures) -> Vec<String> {
     let (charged, wall) = f.mmu_ppm();
     let b = &f.begin;
     let state = match (f.ended, f.in_cycle) {
+        _ if f.broken_off => "broken off",
         (true, _) => "closed",
         (false, true) => "a cycle is under way",
         (false, false) => "no cycle",

@@ -1,10 +1,10 @@
 //! `metronome top`: a heap that is served, in the terminal.
 
-use super::{screen, token};
+use super::{screen, server, token};
 use crate::output::{USAGE, one_line, say, write_out};
 use crate::quantity::parse_seconds;
 use metronome_live::sink::Lines;
-use metronome_live::{Client, Figures, Sink};
+use metronome_live::{Client, Event, Figures, Record, Sink};
 use std::fs::File;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 #[command(after_help = "Where standard output is no terminal, it gets one line for each second.\n\
     Status: 0 the heap was closed, or --seconds are over; 2 no connection, or a lost one.")]
 pub(crate) struct TopArgs {
-    /// HOST:PORT of a heap that is served (metronome run --serve, or heap.serve in a program)
+    /// HOST:PORT or the page's address of a heap that is served (metronome run --serve, or heap.serve in a program)
     #[arg(value_name = "ADDR")]
     addr: String,
 
@@ -56,7 +56,8 @@ pub(crate) fn run(args: &TopArgs) -> ExitCode {
 }
 
 fn perform(args: &TopArgs) -> Result<(), String> {
-    let token = token(args.token_file.as_deref())?;
+    let (addr, in_addr) = server(&args.addr);
+    let token = token(args.token_file.as_deref())?.or_else(|| in_addr.map(str::to_owned));
     let mut recording = match &args.record {
         None => None,
         Some(path) => {
@@ -65,12 +66,13 @@ fn perform(args: &TopArgs) -> Result<(), String> {
             Some((name, Lines::new(file)))
         }
     };
-    let mut client = Client::connect(&args.addr, token.as_deref()).map_err(|e| e.to_string())?;
+    let mut client = Client::connect(addr, token.as_deref()).map_err(|e| e.to_string())?;
     let pictures = std::io::stdout().is_terminal();
     let every = if pictures { PICTURE } else { LINE };
     let deadline = args.seconds.map(|s| Instant::now() + s);
     let mut figures = Figures::new();
-    let mut shown: Option<Instant> = None;
+    // A picture at once; a line when there has been something to say.
+    let mut shown: Option<Instant> = (!pictures).then(Instant::now);
     loop {
         let records = client.next_records().map_err(|e| e.to_string())?;
         for r in records.iter().flatten() {
@@ -89,6 +91,12 @@ fn perform(args: &TopArgs) -> Result<(), String> {
             write_out(&text).map_err(|e| format!("cannot write to standard output: {e}"))?;
         }
         if over {
+            if let Some((name, lines)) = recording.as_mut().filter(|_| !figures.ended) {
+                // The heap goes on, or is not known to have been closed.
+                let end = Record { ns: figures.now_ns, event: Event::BreakOff };
+                let ended = lines.take(&end).and_then(|()| lines.end());
+                ended.map_err(|e| format!("{name}: {e}"))?;
+            }
             return match records {
                 None if !figures.ended => Err("the server has gone".into()),
                 _ => Ok(()),

@@ -140,5 +140,10 @@ pub(super) fn records(input: impl Read + Send + 'static) -> Result<super::Record
             Err(e) => break Some(Err(InputError::TuningFork(e))),
         }
     };
-    Ok(Box::new(all.records().into_iter().map(Ok).chain(error)))
+    let own = !all.own.is_empty();
+    let records = all.records();
+    let ended = records.last().is_some_and(|r| matches!(r.event, Event::End | Event::BreakOff));
+    let breaks_off = Err(InputError::BreaksOff { line: records.len() as u64 });
+    let end = Some(breaks_off).filter(|_| own && !ended && error.is_none());
+    Ok(Box::new(records.into_iter().map(Ok).chain(error).chain(end)))
 }

@@ -149,7 +149,9 @@ impl<R: BufRead> Records<R> {
             Some(Item::Diagnostic(d)) if self.events > 0 => {
                 self.put(Event::Note { text: format!("log, {d}") })
             }
-            Some(Item::RunEnd(_)) if self.events > 0 => self.put(Event::End),
+            Some(Item::RunEnd(end)) if self.events > 0 => {
+                self.put(if end.complete { Event::End } else { Event::BreakOff });
+            }
             Some(_) => {}
         }
         Ok(true)

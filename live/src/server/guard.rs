@@ -1,7 +1,8 @@
 //! Who may ask: only who knows the token if there is one, and never another site by way of a browser.
 
 use super::App;
-use axum::extract::{Request, State};
+use super::listener::Peer;
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -9,9 +10,16 @@ use std::hint::black_box;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Passes a request on, or answers it with why not.
-pub(super) async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let refusal = refusal(&app, request.headers(), request.uri().query().unwrap_or(""));
+/// Passes a request on, or answers it with why not. One request for each connection: the next one would have to be timed
+/// anew.
+pub(super) async fn guard(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let refusal = refusal(&app, request.headers(), request.uri().query().unwrap_or(""))
+        .or_else(|| (!peer.admit()).then_some((StatusCode::SERVICE_UNAVAILABLE, "Too many clients.\n")));
     let mut response = match refusal {
         Some((status, text)) => (status, text).into_response(),
         None => next.run(request).await,
@@ -21,6 +29,7 @@ pub(super) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::CACHE_CONTROL, "no-store"),
+        (header::CONNECTION, "close"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }

@@ -45,6 +45,8 @@ pub(super) async fn events(State(app): State<Arc<App>>, headers: HeaderMap) -> R
     let instance = app.instance;
     let stream = ReceiverStream::new(rx).map(move |(next, text)| {
         let _while_it_lasts = &permit;
+        // Relaxed: a counter of this thread.
+        app.taken.fetch_add(1, Relaxed);
         Ok::<_, Infallible>(sse::Event::default().id(format!("{instance}-{next}")).data(text))
     });
     Sse::new(stream).keep_alive(KeepAlive::default()).into_response()
@@ -111,11 +113,8 @@ fn replay(path: PathBuf, from: u64, tx: Sender<Message>) {
         };
         let (mut ns, mut ended) = (0, false);
         for record in records {
-            let record = record.unwrap_or_else(|e| {
-                let event = Event::Note { text: format!("the file cannot be read on: {e}") };
-                Record { ns, event }
-            });
-            (ns, ended) = (record.ns, record.event == Event::End);
+            let record = record.unwrap_or_else(|e| e.stand_in(ns));
+            (ns, ended) = (record.ns, matches!(record.event, Event::End | Event::BreakOff));
             next += 1;
             if next > from {
                 batch.push(record.json());
@@ -125,8 +124,8 @@ fn replay(path: PathBuf, from: u64, tx: Sender<Message>) {
             }
         }
         if !ended {
-            // Where a file breaks off: it is the end of what there is.
-            batch.push(Record { ns, event: Event::End }.json());
+            // Where reading broke off.
+            batch.push(Record { ns, event: Event::BreakOff }.json());
         }
         send(&mut batch, next);
     };

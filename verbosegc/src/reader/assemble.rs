@@ -36,11 +36,13 @@ pub(super) struct Assembler {
     pub(super) open: Option<Open>,
     /// A `gc` that was an event by itself although its tag was not empty.
     pub(super) flat_gc_open: bool,
+    /// A run has begun.
+    begun: bool,
 }
 
 impl Assembler {
     pub(super) const fn new() -> Self {
-        Self { queue: VecDeque::new(), run: None, open: None, flat_gc_open: false }
+        Self { queue: VecDeque::new(), run: None, open: None, flat_gc_open: false, begun: false }
     }
 
     pub(super) fn pop(&mut self) -> Option<Item> {
@@ -58,8 +60,12 @@ impl Assembler {
             Token::Markup { place, text } => {
                 self.say(place, DiagnosticKind::UnknownElement, format!("markup <{text}> passed over"));
             }
-            Token::Text { place, text, bytes } => {
-                if !self.run.as_mut().is_some_and(Run::skip) {
+            Token::Text { place, text, bytes, head } => {
+                // Only before anything of a Metronome log: later it is another program's output.
+                let other = if self.begun { None } else { policy::of_text(&head) };
+                if let Some((policy, evidence)) = other {
+                    self.refuse(place, policy.into(), evidence.into());
+                } else if !self.run.as_mut().is_some_and(Run::skip) {
                     self.say(
                         place,
                         DiagnosticKind::ForeignText,
@@ -225,6 +231,7 @@ impl Assembler {
         fragment: bool,
     ) {
         self.run = Some(Run::new(generation));
+        self.begun = true;
         self.queue.push_back(Item::RunStart(RunStart { line: place.line, generation, version, fragment }));
     }
 

@@ -312,7 +312,7 @@ impl Assembler {
                 };
                 self.emit(who, Event::Initialized(Box::new(h.facts)));
             }
-            Some(Open::Op(op)) => {
+            Some(Open::Op(mut op)) => {
                 let who = Identity {
                     place: op.place,
                     id: op.id,
@@ -321,7 +321,12 @@ impl Assembler {
                     partial: op.partial || torn,
                     clock_error: op.clock_error,
                 };
-                let derived = self.run().derived_interval_ns(op.time);
+                let mut derived = self.run().derived_interval_ns(op.time);
+                if op.overfull(&mut derived) {
+                    let text =
+                        "the quanta take longer than the time since the event before: that time is left out";
+                    self.say(op.place, DiagnosticKind::Clock, text.into());
+                }
                 if op.kind.is_none() {
                     let nothing = op.is_empty();
                     let what = if nothing { "passed over" } else { "taken for a heartbeat" };

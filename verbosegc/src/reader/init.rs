@@ -1,7 +1,7 @@
 //! Gathers the `initialized` element.
 
 use super::scan::Place;
-use crate::attrs::{Attrs, parse_u64};
+use crate::attrs::{Attrs, excerpt, parse_u64};
 use crate::model::{Attribute, Initialized, Section};
 use crate::time::LogTime;
 
@@ -52,8 +52,10 @@ impl OpenHeader {
             attrs.problem("an attribute needs name and value".into());
             return None;
         };
-        if self.set(&name, &value) {
-            return (name == "gcPolicy").then_some(value);
+        match self.set(&name, &value) {
+            Set::Done => return (name == "gcPolicy").then_some(value),
+            Set::Bad(why) => attrs.problem(format!("{}=\"{}\" {why}", excerpt(&name), excerpt(&value))),
+            Set::Other => {}
         }
         if self.fits(name.len() + value.len()) {
             self.facts.attributes.push(Attribute { section: self.section, name, value });
@@ -72,23 +74,20 @@ impl OpenHeader {
         fits
     }
 
-    /// False if the name is not a typed field's here, the value does not fit, or the field is taken already.
-    fn set(&mut self, name: &str, value: &str) -> bool {
+    /// Sets a typed field.
+    fn set(&mut self, name: &str, value: &str) -> Set {
         let f = &mut self.facts;
-        let number =
-            |slot: &mut Option<u64>, scale: u64| match parse_u64(value).and_then(|v| v.checked_mul(scale)) {
-                Some(v) if slot.is_none() => {
-                    *slot = Some(v);
-                    true
-                }
-                _ => false,
-            };
-        let text = |slot: &mut Option<String>| {
-            let free = slot.is_none();
-            if free {
-                *slot = Some(value.to_owned());
-            }
-            free
+        let number = |slot: &mut Option<u64>, scale: u64| {
+            first(
+                slot,
+                parse_u64(value).and_then(|v| v.checked_mul(scale)),
+                "is not a whole number that fits",
+            )
+        };
+        let text = |slot: &mut Option<String>| first(slot, Some(value.to_owned()), "");
+        let microseconds = |slot: &mut Option<u64>| {
+            let ns = parse_u64(value).and_then(|v| v.checked_mul(1000));
+            first(slot, ns, "is not a time in us")
         };
         match (self.section, name) {
             (Section::Main, "gcPolicy") => text(&mut f.policy),
@@ -98,16 +97,11 @@ impl OpenHeader {
             (Section::Region, "regionSize") => number(&mut f.region_bytes, 1),
             (Section::Region, "regionCount") => number(&mut f.region_count, 1),
             (Section::Region, "arrayletLeafSize") => number(&mut f.leaf_bytes, 1),
-            (Section::Metronome, "beatsPerMeasure") => number(&mut f.beat_ns, 1000),
-            (Section::Metronome, "timeInterval") => number(&mut f.window_ns, 1000),
+            (Section::Metronome, "beatsPerMeasure") => microseconds(&mut f.beat_ns),
+            (Section::Metronome, "timeInterval") => microseconds(&mut f.window_ns),
             (Section::Metronome, "targetUtilization") => {
-                match value.parse::<u32>().ok().filter(|v| *v <= 100) {
-                    Some(percent) if f.target_ppm.is_none() => {
-                        f.target_ppm = Some(percent * 10_000);
-                        true
-                    }
-                    _ => false,
-                }
+                let percent = value.parse::<u32>().ok().filter(|v| *v <= 100);
+                first(&mut f.target_ppm, percent.map(|p| p * 10_000), "is not a percentage")
             }
             (Section::Metronome, "trigger") => number(&mut f.trigger_bytes, 1),
             (Section::Metronome, "headRoom") => number(&mut f.headroom_bytes, 1),
@@ -124,15 +118,36 @@ impl OpenHeader {
                 a.push("v", value);
                 exact(&mut f.target_ppm, a.percent("v"))
             }
-            _ => false,
+            _ => Set::Other,
         }
     }
 }
 
-fn exact<T>(slot: &mut Option<T>, value: Option<T>) -> bool {
-    let good = value.is_some();
-    if good {
-        *slot = value;
+/// What became of a header's attribute.
+enum Set {
+    Done,
+    /// No typed field has this name here.
+    Other,
+    /// The field stays as it was.
+    Bad(&'static str),
+}
+
+/// The first value of a field counts.
+fn first<T>(slot: &mut Option<T>, value: Option<T>, bad: &'static str) -> Set {
+    match value {
+        None => Set::Bad(bad),
+        Some(_) if slot.is_some() => Set::Bad("is given again: the first one counts"),
+        value => {
+            *slot = value;
+            Set::Done
+        }
     }
-    good
+}
+
+fn exact<T>(slot: &mut Option<T>, value: Option<T>) -> Set {
+    if value.is_none() {
+        return Set::Bad("is not a number that fits");
+    }
+    *slot = value;
+    Set::Done
 }

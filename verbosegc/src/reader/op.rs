@@ -250,7 +250,10 @@ impl Op {
         let h = &mut self.heartbeat;
         match name {
             "summary" => h.quantum_count = a.u64("quantumcount"),
-            "quantum" => h.quantum = durations(a, ["minms", "meanms", "maxms"]),
+            "quantum" => {
+                h.quantum = durations(a, ["minms", "meanms", "maxms"]);
+                summed(h, a, "quantumcount");
+            }
             _ => {
                 h.quantum_count = a.u64("quantumCount");
                 if let Some(word) = a.text("quantumType") {
@@ -260,6 +263,7 @@ impl Op {
                     }
                 }
                 h.quantum = durations(a, ["minTimeMs", "meanTimeMs", "maxTimeMs"]);
+                summed(h, a, "quantumCount");
                 self.longest_at_ns = a.ms("maxTimestampMs");
             }
         }
@@ -279,6 +283,20 @@ impl Op {
             None => a.missing("reason"),
         }
         self.sync.requested_bytes = a.u64(requested);
+    }
+
+    /// Leaves out an interval that is shorter than the quanta in it; true if it is so.
+    pub(super) fn overfull(&mut self, derived_ns: &mut Option<u64>) -> bool {
+        let (h, interval) = (&self.heartbeat, self.interval_ns.or(*derived_ns));
+        let (Some(n), Some(q), Some(interval)) = (h.quantum_count, h.quantum, interval) else { return false };
+        // Dates are printed to the millisecond, means to the microsecond; at least all but one are shorter than they seem.
+        let sum = u128::from(n) * u128::from(q.mean_ns.saturating_sub(1000));
+        let over =
+            self.kind != Some(Kind::SyncGc) && h.detail.is_none() && sum > u128::from(interval) + 2_000_000;
+        if over {
+            (self.interval_ns, *derived_ns) = (None, None);
+        }
+        over
     }
 
     /// The event; `derived_ns` is the time since the preceding heartbeat, collection or cycle start.
@@ -327,12 +345,54 @@ fn longest_at(ns: u64, span_ns: Option<u64>, own: bool) -> LongestAt {
 fn durations(a: &mut Attrs, [min, mean, max]: [&str; 3]) -> Option<DurationStats> {
     let (min_ns, mean_ns, max_ns) =
         (need(a, min, Attrs::ms), need(a, mean, Attrs::ms), need(a, max, Attrs::ms));
-    Some(DurationStats { min_ns: min_ns?, mean_ns: mean_ns?, max_ns: max_ns? })
+    let times = DurationStats { min_ns: min_ns?, mean_ns: mean_ns?, max_ns: max_ns? };
+    // Printed to the microsecond, each by itself.
+    let about = |less: u64, more: u64| less <= more.saturating_add(1000);
+    if times.min_ns > times.max_ns
+        || !about(times.min_ns, times.mean_ns)
+        || !about(times.mean_ns, times.max_ns)
+    {
+        contradiction(a, &[min, mean, max]);
+        return None;
+    }
+    Some(times)
 }
 
 fn bytes(a: &mut Attrs, [min, mean, max]: [&str; 3]) -> Option<ByteStats> {
-    let (min, mean, max) = (need(a, min, Attrs::u64), need(a, mean, Attrs::u64), need(a, max, Attrs::u64));
-    Some(ByteStats { min_bytes: min?, mean_bytes: mean?, max_bytes: max? })
+    let (min_bytes, mean_bytes, max_bytes) =
+        (need(a, min, Attrs::u64), need(a, mean, Attrs::u64), need(a, max, Attrs::u64));
+    let sizes = ByteStats { min_bytes: min_bytes?, mean_bytes: mean_bytes?, max_bytes: max_bytes? };
+    if sizes.min_bytes > sizes.max_bytes {
+        contradiction(a, &[min, max]);
+        return None;
+    }
+    // The mean is used for nothing; some machines round it to 24 bits and less.
+    let about = sizes.max_bytes / 64;
+    let (low, high) = (sizes.min_bytes.saturating_sub(about), sizes.max_bytes.saturating_add(about));
+    if !(low..=high).contains(&sizes.mean_bytes) {
+        a.problem(format!("{mean} is not between {min} and {max}"));
+    }
+    Some(sizes)
+}
+
+/// Tells of times that so many quanta cannot have, and leaves those of none out. A longest one that is too long stays: the
+/// mean may be what is wrong, and an extreme is not to be lost.
+fn summed(h: &mut Heartbeat, a: &mut Attrs, count: &str) {
+    let (Some(n), Some(q)) = (h.quantum_count, h.quantum) else { return };
+    // The mean is printed to the microsecond.
+    let sum = u128::from(n) * (u128::from(q.mean_ns) + 1000);
+    if n == 0 && q.max_ns > 0 {
+        contradiction(a, &[count, "the times of quanta"]);
+        h.quantum = None;
+    } else if n > 0 && sum < u128::from(q.max_ns) {
+        a.problem("the longest quantum is longer than all together".into());
+    }
+}
+
+/// Figures that cannot all be true are not used.
+#[cold]
+fn contradiction(a: &mut Attrs, names: &[&str]) {
+    a.problem(format!("{} contradict each other: left out", names.join(" and ")));
 }
 
 fn need(a: &mut Attrs, name: &str, take: fn(&mut Attrs, &str) -> Option<u64>) -> Option<u64> {

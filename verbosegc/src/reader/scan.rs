@@ -10,8 +10,13 @@ use std::io::{self, BufRead};
 
 /// Longest tag that is kept; what is beyond it is reported.
 const MAX_TAG_BYTES: usize = 64 * 1024;
-/// Kept of foreign text, for the diagnostic.
-const MAX_TEXT_BYTES: usize = 240;
+/// Kept of foreign text, for the diagnostic and to tell whose it is.
+const MAX_TEXT_BYTES: usize = 4096;
+/// Longest comment or CDATA section that is passed over as a whole; of a longer one, as of one without an end, only what is
+/// before the next tag is.
+const MAX_SECTION_BYTES: usize = 256 * 1024;
+/// What tells text from other bytes needs so many of them.
+const MIN_HEAD_BYTES: usize = 64;
 
 /// A place in the log: line and byte column, both from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +74,8 @@ pub(super) enum Token {
         place: Place,
         text: String,
         bytes: u64,
+        /// More of it, as it is.
+        head: String,
     },
     /// The input is not text at all; nothing more will come.
     Unreadable {
@@ -86,11 +93,33 @@ pub(super) struct Scanner<R> {
     ended: bool,
     /// A `<` that was read while it ended a piece of text.
     open: Option<Place>,
+    /// What was looked at in vain and comes again, from `back_at` on, and the error that the input had behind it.
+    back: Vec<u8>,
+    back_at: usize,
+    failed: Option<io::Error>,
+    /// There is one or the other.
+    held: bool,
+    /// Bytes taken.
+    offset: u64,
+    /// No section that begins before this has its end near enough.
+    unended: u64,
 }
 
 impl<R: BufRead> Scanner<R> {
     pub(super) const fn new(input: R) -> Self {
-        Self { input, at: Place { line: 1, column: 1 }, started: false, ended: false, open: None }
+        Self {
+            input,
+            at: Place { line: 1, column: 1 },
+            started: false,
+            ended: false,
+            open: None,
+            back: Vec::new(),
+            back_at: 0,
+            failed: None,
+            held: false,
+            offset: 0,
+            unended: 0,
+        }
     }
 
     pub(super) const fn place(&self) -> Place {
@@ -107,12 +136,7 @@ impl<R: BufRead> Scanner<R> {
         }
         if !self.started {
             self.started = true;
-            let why = match self.peek()? {
-                Some(0x1f) => Some("the input looks compressed (gzip): decompress it first"),
-                Some(0xff | 0xfe) => Some("the input looks like UTF-16: convert it to UTF-8 first"),
-                _ => None,
-            };
-            if let Some(why) = why {
+            if let Some(why) = unreadable(self.fill()?) {
                 self.ended = true;
                 return Ok(Some(Token::Unreadable { place: self.at, why }));
             }
@@ -140,7 +164,7 @@ impl<R: BufRead> Scanner<R> {
                 None => (None, 0),
             };
             self.at = place.after(&rest[..len]);
-            self.input.consume(blank + len);
+            self.advance(blank + len);
             return Ok(token);
         }
     }
@@ -221,6 +245,15 @@ impl<R: BufRead> Scanner<R> {
             } else {
                 lost += 1;
             }
+            let end = match raw[..] {
+                [b'!', b'-', b'-'] => b"-->",
+                [b'!', b'[', b'C', b'D', b'A', b'T', b'A', b'['] => b"]]>",
+                _ => continue,
+            };
+            if let Some(inside) = self.section(*end)? {
+                let (open, close) = (String::from_utf8_lossy(&raw), String::from_utf8_lossy(&end[..2]));
+                return Ok(Token::Markup { place, text: format!("{open}{inside}{close}") });
+            }
         };
         if raw.starts_with(b"?xml") && closed {
             return Ok(Token::Declaration { place });
@@ -241,8 +274,45 @@ impl<R: BufRead> Scanner<R> {
         Ok(Token::Tag(tag))
     }
 
+    /// The beginning of what is inside a comment or a CDATA section, which is passed over up to its end. `None` if that is
+    /// too far away: then what is inside is read as if it were not.
+    #[cold]
+    fn section(&mut self, end: [u8; 3]) -> io::Result<Option<String>> {
+        if self.offset < self.unended {
+            return Ok(None);
+        }
+        let at = self.at;
+        let mut seen = Vec::new();
+        while seen.len() < MAX_SECTION_BYTES {
+            match self.peek() {
+                Ok(Some(b)) => {
+                    self.bump(b);
+                    seen.push(b);
+                    if b == end[2] && seen.ends_with(&end) {
+                        let inside = String::from_utf8_lossy(&seen[..seen.len() - end.len()]);
+                        return Ok(Some(excerpt(inside.trim())));
+                    }
+                }
+                Ok(None) => break,
+                Err(e) => {
+                    self.failed = Some(e);
+                    break;
+                }
+            }
+        }
+        self.unended = self.offset;
+        self.offset -= seen.len() as u64;
+        self.at = at;
+        seen.extend_from_slice(&self.back[self.back_at..]);
+        (self.back, self.back_at, self.held) = (seen, 0, true);
+        Ok(None)
+    }
+
     /// What the input has at hand; empty at its end.
     fn fill(&mut self) -> io::Result<&[u8]> {
+        if self.held {
+            return self.fill_again();
+        }
         loop {
             match self.input.fill_buf() {
                 Ok(_) => break,
@@ -258,24 +328,87 @@ impl<R: BufRead> Scanner<R> {
         Ok(self.fill()?.first().copied())
     }
 
+    /// What was put back, and then the error that was behind it.
+    #[cold]
+    fn fill_again(&mut self) -> io::Result<&[u8]> {
+        if self.back_at < self.back.len() {
+            return Ok(&self.back[self.back_at..]);
+        }
+        self.held = false;
+        match self.failed.take() {
+            Some(e) => Err(e),
+            None => self.input.fill_buf(),
+        }
+    }
+
     /// Takes what is at hand.
     fn consume(&mut self, len: usize) {
         let at = self.at;
         // Filled just before: this reads nothing and cannot fail.
-        if let Ok(buffer) = self.input.fill_buf() {
-            self.at = at.after(&buffer[..len]);
+        if let Ok(place) = self.fill().map(|buffer| at.after(&buffer[..len])) {
+            self.at = place;
         }
-        self.input.consume(len);
+        self.advance(len);
+    }
+
+    /// [`Scanner::consume`] where the place is known.
+    fn advance(&mut self, len: usize) {
+        self.offset += len as u64;
+        if self.held && self.back_at < self.back.len() {
+            self.advance_again(len);
+        } else {
+            self.input.consume(len);
+        }
+    }
+
+    #[cold]
+    fn advance_again(&mut self, len: usize) {
+        self.back_at += len;
+        if self.back_at >= self.back.len() {
+            (self.back, self.back_at) = (Vec::new(), 0);
+            self.held = self.failed.is_some();
+        }
     }
 
     fn bump(&mut self, b: u8) {
-        self.input.consume(1);
+        self.advance(1);
         if b == b'\n' {
             self.at = Place { line: self.at.line + 1, column: 1 };
         } else {
             self.at.column += 1;
         }
     }
+}
+
+/// Why an input that begins so cannot be read at all.
+fn unreadable(head: &[u8]) -> Option<&'static str> {
+    const MAGIC: [(&[u8], &str); 9] = [
+        (b"\x1f", "the input looks compressed (gzip): decompress it first"),
+        (b"BZh", "the input looks compressed (bzip2): decompress it first"),
+        (b"\xfd7zXZ", "the input looks compressed (xz): decompress it first"),
+        (b"\x28\xb5\x2f\xfd", "the input looks compressed (zstd): decompress it first"),
+        (b"\xff", "the input looks like UTF-16: convert it to UTF-8 first"),
+        (b"\xfe", "the input looks like UTF-16: convert it to UTF-8 first"),
+        (
+            b"\xca\xfe\xfe\xed",
+            "the input is a Tuning Fork trace: metronome live shows it, metronome export turns it into other traces",
+        ),
+        (b"Nettrace", "the input is a trace of the .NET runtime (nettrace)"),
+        (
+            b"{\"ns\":",
+            "the input is a recording: metronome live shows it, metronome export turns it into traces",
+        ),
+    ];
+    if let Some((_, why)) = MAGIC.iter().find(|(magic, _)| head.starts_with(magic)) {
+        return Some(why);
+    }
+    // Control characters that no text has; zeros do not count, as file systems put them where a write was lost.
+    let is_odd = |b: u8| (b < b'\t' || (b > b'\r' && b < b' ')) && b != 0x1b;
+    let bytes = head.iter().filter(|b| **b != 0).count();
+    let odd = head.iter().filter(|b| **b != 0 && is_odd(**b)).count();
+    (bytes >= MIN_HEAD_BYTES && odd * 20 > bytes).then_some(
+        "the input is no text: an executable, a trace, or compressed in a way that is not known here",
+    )
 }
 
 const fn starts_markup(b: u8) -> bool {
@@ -315,7 +448,8 @@ fn text_token(place: Place, text: Vec<u8>, bytes: u64) -> Option<Token> {
     if text.iter().all(u8::is_ascii_whitespace) {
         return None;
     }
-    Some(Token::Text { place, text: excerpt(String::from_utf8_lossy(text).trim()), bytes })
+    let head = String::from_utf8_lossy(text).into_owned();
+    Some(Token::Text { place, text: excerpt(head.trim()), bytes, head })
 }
 
 /// Parses a start tag without its angle brackets. Anything between the attributes makes it torn.
