@@ -82,6 +82,8 @@ struct CycleSums {
     quanta: u64,
     collector_ns: u64,
     cpu_ns: u64,
+    /// CPU time of steps over roots and globals.
+    handles_ns: u64,
     mark_ns: u64,
     sweep_ns: u64,
     other_ns: u64,

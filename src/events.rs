@@ -128,6 +128,8 @@ pub(crate) struct CycleEnd {
     pub(crate) quanta: u64,
     pub(crate) collector_ns: u64,
     pub(crate) cpu_ns: u64,
+    /// Of it, in steps over roots and globals.
+    pub(crate) handles_ns: u64,
     pub(crate) elapsed_ns: u64,
     pub(crate) allocated_bytes: u64,
     pub(crate) predicted_collector_ns: Option<u64>,

@@ -1,6 +1,6 @@
 //! Tuning advice: rules over the figures of a run, each with its evidence.
 //!
-//! The rules R1 to R25 are those that experience with IBM's and OpenJ9's collectors has left; O1 to O7 are of what only
+//! The rules R1 to R25 are those that experience with IBM's and OpenJ9's collectors has left; O1 to O8 are of what only
 //! this project's logs tell. Thresholds that a rule's source does not give are constants of the rule's module. A rule
 //! that lacks what it needs says so ([`Advice::not_enough_data`]) instead of guessing.
 
@@ -55,7 +55,7 @@ pub struct Finding {
     pub lines: Vec<u64>,
     /// What to do, in the flags of the collector that wrote the log.
     pub advice: String,
-    /// Index of the run in [`Analysis::runs`].
+    /// The run's place in the log, from 0: its index in [`Analysis::runs`], if it is among those kept.
     pub run: usize,
 }
 
@@ -134,16 +134,31 @@ pub fn advise(analysis: &Analysis) -> Advice {
         if run.refused.is_some() || run.events == 0 {
             continue;
         }
-        let contract = contract::measure(run);
-        let mut desk = Desk::new(run, index, contract.as_ref().ok(), &mut advice);
-        memory::rules(&mut desk);
-        pauses::rules(&mut desk);
-        setup::rules(&mut desk);
-        advice.contracts.push((index, contract));
+        judge(run, index, &mut advice);
     }
+    advice.findings.extend(analysis.beyond.findings.rows.iter().cloned());
     let worst_first = |f: &Finding| (std::cmp::Reverse(f.severity), f.run);
     advice.findings.sort_by_key(worst_first);
     advice
+}
+
+/// Applies all rules to a run.
+fn judge(run: &RunFigures, index: usize, advice: &mut Advice) {
+    let contract = contract::measure(run);
+    let mut desk = Desk::new(run, index, contract.as_ref().ok(), advice);
+    memory::rules(&mut desk);
+    pauses::rules(&mut desk);
+    setup::rules(&mut desk);
+    advice.contracts.push((index, contract));
+}
+
+/// The findings of a run whose figures are not kept.
+pub(crate) fn findings(run: &RunFigures, index: usize) -> Vec<Finding> {
+    let mut advice = Advice::default();
+    if run.refused.is_none() && run.events > 0 {
+        judge(run, index, &mut advice);
+    }
+    advice.findings
 }
 
 /// A run under examination.

@@ -1,6 +1,8 @@
 //! From the reader's items to the figures of a log.
 
-use crate::figures::{Analysis, Kept, Mark, Writer};
+use crate::advice;
+use crate::figures::{Analysis, Mark, RunFigures, Writer};
+use crate::kept::Kept;
 use crate::run::RunBuilder;
 use crate::series::MAX_BUCKETS;
 use metronome_verbosegc::reader::{Diagnostic, DiagnosticKind, Item, OtherPolicy, Reader};
@@ -10,6 +12,8 @@ use std::io::{self, BufRead};
 const MAX_DIAGNOSTICS: usize = 10_000;
 /// Runs kept.
 const MAX_RUNS: usize = 1_000;
+/// Findings kept of the runs beyond.
+const MAX_FINDINGS: usize = 1_000;
 /// Refusals kept.
 const MAX_REFUSED: usize = 100;
 /// Rows of all lists of all runs together: bounds the memory of a file with many runs.
@@ -52,6 +56,7 @@ impl Analyzer {
                 self.done.events += 1;
                 if let Some(run) = &mut self.run {
                     run.event(event);
+                    objections(&mut self.done.diagnostics, run);
                 }
             }
             Item::Diagnostic(d) => self.diagnose(d),
@@ -70,6 +75,8 @@ impl Analyzer {
     /// The figures of what was taken; a run without its end is included as it is.
     pub fn finish(mut self) -> Analysis {
         self.end_run(false);
+        let beyond = &mut self.done.beyond;
+        beyond.findings.rows.append(&mut beyond.last);
         self.done.complete = self.all_complete && self.done.runs.total() > 0;
         self.done.writer = self.writers.flatten();
         self.done
@@ -111,7 +118,9 @@ impl Analyzer {
     }
 
     fn end_run(&mut self, complete: bool) {
-        let Some(run) = self.run.take() else { return };
+        let Some(mut run) = self.run.take() else { return };
+        run.end();
+        objections(&mut self.done.diagnostics, &mut run);
         let mut figures = run.finish(complete);
         let fine = self.buckets < MAX_BUCKETS_OF_ALL;
         figures.series.shrink(if fine { MAX_BUCKETS } else { FEW_BUCKETS });
@@ -122,11 +131,37 @@ impl Analyzer {
             Some(w) if w == figures.writer => w,
             Some(_) => None,
         });
+        if self.done.runs.rows.len() >= MAX_RUNS {
+            return self.judge(&figures);
+        }
         self.rows += figures.heartbeats.rows.len()
             + figures.cycle_rows.rows.len()
             + figures.marks.rows.len()
             + figures.synchronous.rows.len();
-        self.done.runs.push(figures, MAX_RUNS);
+        self.done.runs.rows.push(figures);
+    }
+
+    /// A run of which nothing but its findings is kept.
+    fn judge(&mut self, run: &RunFigures) {
+        let found = advice::findings(run, self.done.runs.total() as usize);
+        self.done.runs.omitted += 1;
+        if run.refused.is_some() || run.events == 0 {
+            return;
+        }
+        let beyond = &mut self.done.beyond;
+        beyond.judged += 1;
+        beyond.sick += u64::from(!found.is_empty());
+        for f in beyond.last.drain(..) {
+            beyond.findings.push(f, MAX_FINDINGS);
+        }
+        beyond.last = found;
+    }
+}
+
+/// What a run's times are objected to.
+fn objections(list: &mut Kept<Diagnostic>, run: &mut RunBuilder) {
+    for d in run.objections() {
+        list.push(d, MAX_DIAGNOSTICS);
     }
 }
 

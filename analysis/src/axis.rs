@@ -5,6 +5,9 @@ use metronome_verbosegc::LogTime;
 /// A printed time that is this far from what an interval says is believed instead.
 const REFINE_NS: u64 = 1_500_000_000;
 
+/// No gap within a run is as long as this (ten years): the printed time is wrong.
+const ABSURD_NS: i128 = 10 * 366 * 86_400 * 1_000_000_000;
+
 /// Places in a run, in nanoseconds from its first printed time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Axis {
@@ -17,14 +20,35 @@ pub(crate) struct Axis {
 
 impl Axis {
     /// The place of an event that is written in order. `refined` is the place that an interval gives; it is taken if it
-    /// agrees with a time printed in whole seconds. Without a printed time: where the axis is.
-    pub(crate) fn advance(&mut self, time: Option<LogTime>, refined: Option<u64>) -> u64 {
-        let Some(time) = time else { return self.last_ns };
+    /// agrees with a time printed in whole seconds. Where it does not and nothing of the log is missing (`whole`), the
+    /// clock was set: the interval is right, and the second result tells by how many ns. Without a printed time: where
+    /// the axis is.
+    pub(crate) fn advance(
+        &mut self,
+        time: Option<LogTime>,
+        refined: Option<u64>,
+        whole: bool,
+    ) -> (u64, Option<i128>) {
+        let Some(time) = time else { return (self.last_ns, None) };
+        let mut step = None;
+        if let Some(r) = refined.filter(|_| whole && !time.has_millis()) {
+            let off = self.signed(time) - i128::from(r);
+            if off.unsigned_abs() > u128::from(REFINE_NS) {
+                self.offset_ns -= off;
+                step = Some(off);
+            }
+        }
         let printed = self.signed(time);
         let back = i128::from(self.last_ns) - printed;
         if back > i128::from(REFINE_NS) {
             // The clock was set back: go on from here.
             self.offset_ns += back;
+            step = step.or(Some(-back));
+        }
+        let ahead = -back;
+        if ahead > ABSURD_NS {
+            self.offset_ns -= ahead;
+            step = step.or(Some(ahead));
         }
         let printed = self.place(time);
         let at = match refined {
@@ -33,7 +57,7 @@ impl Axis {
         };
         self.last_ns = self.last_ns.max(at);
         self.last = Some(time);
-        self.last_ns
+        (self.last_ns, step)
     }
 
     fn place(&mut self, time: LogTime) -> u64 {
@@ -50,8 +74,10 @@ impl Axis {
         self.last_ns
     }
 
-    pub(crate) const fn bounds(&self) -> (Option<LogTime>, Option<LogTime>) {
-        (self.origin, self.last)
+    /// First and last time; where the clock was set, the last one as if it had not been.
+    pub(crate) fn bounds(&self) -> (Option<LogTime>, Option<LogTime>) {
+        let set = || Some(self.origin?.offset_ns(i128::from(self.last_ns)));
+        (self.origin, if self.offset_ns == 0 { self.last } else { set() })
     }
 }
 
@@ -63,14 +89,22 @@ mod tests {
     fn steps_back_are_taken_out_and_seconds_refined() {
         let t = |s: &str| LogTime::parse(s);
         let mut axis = Axis::default();
-        assert_eq!(axis.advance(t("2026-08-31T13:00:00.000"), None), 0);
-        assert_eq!(axis.advance(t("2026-08-31T13:00:02.500"), Some(7)), 2_500_000_000);
-        assert_eq!(axis.advance(t("2026-08-31T12:00:00.000"), None), 2_500_000_000);
-        assert_eq!(axis.advance(t("2026-08-31T12:00:01.000"), None), 3_500_000_000);
-        assert_eq!(axis.advance(None, None), 3_500_000_000);
+        assert_eq!(axis.advance(t("2026-08-31T13:00:00.000"), None, false).0, 0);
+        assert_eq!(axis.advance(t("2026-08-31T13:00:02.500"), Some(7), false).0, 2_500_000_000);
+        assert_eq!(axis.advance(t("2026-08-31T12:00:00.000"), None, false).0, 2_500_000_000);
+        assert_eq!(axis.advance(t("2026-08-31T12:00:01.000"), None, false).0, 3_500_000_000);
+        assert_eq!(axis.advance(None, None, false).0, 3_500_000_000);
         let mut axis = Axis::default();
-        axis.advance(t("Tue Mar 13 15:17:45 2007"), None);
-        assert_eq!(axis.advance(t("Tue Mar 13 15:17:46 2007"), Some(1_003_413_000)), 1_003_413_000);
-        assert_eq!(axis.advance(t("Tue Mar 13 15:17:56 2007"), Some(1_100_000_000)), 11_000_000_000);
+        axis.advance(t("Tue Mar 13 15:17:45 2007"), None, false);
+        assert_eq!(axis.advance(t("Tue Mar 13 15:17:46 2007"), Some(1_003_413_000), false).0, 1_003_413_000);
+        assert_eq!(axis.advance(t("Tue Mar 13 15:17:56 2007"), Some(1_100_000_000), false).0, 11_000_000_000);
+        // With nothing missing it is the clock that is wrong.
+        let stepped = axis.advance(t("Tue Mar 13 16:17:57 2007"), Some(12_000_000_000), true);
+        assert_eq!(stepped, (12_000_000_000, Some(3_600_000_000_000)));
+        assert_eq!(
+            axis.advance(t("Tue Mar 13 16:17:59 2007"), Some(13_900_000_000), true),
+            (13_900_000_000, None)
+        );
+        assert_eq!(axis.advance(t("Tue Mar 13 16:17:59 9007"), None, true).0, 13_900_000_000);
     }
 }

@@ -1,13 +1,13 @@
 //! The contract of a run: what the program does and what the collector can do, as the log shows it, and what follows
 //! for heap, utilization, quantum and window. The arithmetic is the scheduler's.
 
-use crate::figures::{CycleRow, RunFigures, Writer};
+use crate::figures::{CycleRow, CycleSums, RunFigures, Writer};
 use metronome_scheduler::contract::{Contract, ContractError, heap_for_utilization, utilization_for_heap};
 
 /// The target where the log does not tell: the default of IBM's and OpenJ9's collectors, and ours.
 pub const DEFAULT_TARGET_PPM: u32 = 700_000;
 /// Whole cycles that a measurement needs.
-const CYCLES: usize = 3;
+const CYCLES: u64 = 3;
 /// Allowance for fragmentation where the log does not tell: this project's default.
 const FRAGMENTATION_PPM: u32 = 120_000;
 /// Utilizations of the curve, in percent.
@@ -66,11 +66,29 @@ pub fn even_mmu_ppm(quantum_ns: u64, window_ns: u64, target_ppm: u32) -> u32 {
     u32::try_from((mutator * whole + rest) * 1_000_000 / w).unwrap_or(1_000_000)
 }
 
-/// What one cycle tells.
-struct Measured {
-    live: u64,
-    /// Bytes per second of mutator time.
-    rate: u64,
+/// Adds a cycle to a run's sums.
+pub(crate) fn sum_up(sums: &mut CycleSums, row: &CycleRow, heap: Option<u64>, own: bool) {
+    let live = row.live_bytes.or_else(|| if own { None } else { heap?.checked_sub(row.free_end_bytes?) });
+    // What was live when a collection ended a cycle was live as well.
+    sums.live_max_bytes = sums.live_max_bytes.max(live.filter(|_| !row.torn).unwrap_or(0));
+    if row.synchronous || row.torn {
+        return;
+    }
+    sums.cycles += 1;
+    sums.collector_ns += u128::from(row.collector_ns);
+    sums.mark_ns += u128::from(row.mark_ns);
+    sums.sweep_ns += u128::from(row.sweep_ns);
+    let (Some(allocated), Some(wall)) = (row.allocated_bytes, allocating_ns(row, own)) else { return };
+    sums.allocated_bytes = sums.allocated_bytes.saturating_add(allocated);
+    sums.allocated_ns = sums.allocated_ns.saturating_add(wall);
+    let collector = if own { row.collector_ns } else { row.mark_ns };
+    // Printed times have a millisecond's grain; shorter mutator times say nothing.
+    let mutator = wall.checked_sub(collector).filter(|ns| *ns >= 1_000_000);
+    let (Some(live), Some(mutator), true) = (live, mutator, row.collector_ns > 0) else { return };
+    let rate = u128::from(allocated) * 1_000_000_000 / u128::from(mutator);
+    sums.measured += 1;
+    sums.live_bytes += u128::from(live);
+    sums.rate_max = sums.rate_max.max(u64::try_from(rate).unwrap_or(u64::MAX));
 }
 
 /// Measures a run's contract.
@@ -79,24 +97,20 @@ struct Measured {
 /// What is missing, in words.
 pub fn measure(run: &RunFigures) -> Result<ContractReport, String> {
     let own = run.writer == Some(Writer::MetronomeGc);
-    let rows: Vec<&CycleRow> = run.cycle_rows.rows.iter().filter(|r| !r.synchronous).collect();
-    let measured: Vec<Measured> = rows.iter().filter_map(|r| one(r, run, own)).collect();
-    if measured.len() < CYCLES {
+    let sums = &run.cycle_sums;
+    if sums.measured < CYCLES {
         return Err(format!(
             "{} of the {CYCLES} whole cycles that are needed tell live data, allocation and collector time",
-            measured.len()
+            sums.measured
         ));
     }
-    let live_bytes = measured.iter().map(|m| m.live).max().unwrap_or(0);
-    let sum = |f: fn(&CycleRow) -> u64| rows.iter().map(|r| u128::from(f(r))).sum::<u128>();
-    let phases_unknown = sum(|r| r.mark_ns) == 0;
+    let phases_unknown = sums.mark_ns == 0;
     let mark_ns = if phases_unknown {
-        sum(|r| r.collector_ns)
+        sums.collector_ns
     } else {
-        sum(|r| r.collector_ns - r.sweep_ns.min(r.collector_ns))
+        sums.collector_ns - sums.sweep_ns.min(sums.collector_ns)
     };
-    let sweep_ns = sum(|r| r.sweep_ns);
-    let lives: u128 = measured.iter().map(|m| u128::from(m.live)).sum();
+    let sweep_ns = sums.sweep_ns;
     let per_second = |bytes: u128, ns: u128| {
         bytes
             .saturating_mul(1_000_000_000)
@@ -104,16 +118,17 @@ pub fn measure(run: &RunFigures) -> Result<ContractReport, String> {
             .map_or(u64::MAX, |r| u64::try_from(r).unwrap_or(u64::MAX))
     };
     // Rows that tell no live data took collector time, too.
-    let trace_rate = per_second(lives * rows.len() as u128 / measured.len() as u128, mark_ns);
+    let trace_rate =
+        per_second(sums.live_bytes * u128::from(sums.cycles) / u128::from(sums.measured), mark_ns);
     let heap = run.heap_bytes;
     let sweep_rate = match heap {
-        Some(h) if sweep_ns > 0 => per_second(u128::from(h) * rows.len() as u128, sweep_ns),
+        Some(h) if sweep_ns > 0 => per_second(u128::from(h) * u128::from(sums.cycles), sweep_ns),
         _ => u64::MAX,
     };
     let fragmentation_ppm = fragmentation(run);
     let contract = Contract {
-        live_bytes,
-        allocation_rate: measured.iter().map(|m| m.rate).max().unwrap_or(0),
+        live_bytes: sums.live_max_bytes,
+        allocation_rate: sums.rate_max,
         trace_rate,
         sweep_rate,
         fragmentation_ppm,
@@ -128,7 +143,7 @@ pub fn measure(run: &RunFigures) -> Result<ContractReport, String> {
     let curve = CURVE.map(|p| Ok((p * 10_000, at(p * 10_000)?))).collect::<Result<_, String>>()?;
     Ok(ContractReport {
         measured: contract,
-        cycles: measured.len() as u64,
+        cycles: sums.measured,
         phases_unknown,
         from_free_memory: !own,
         heap_bytes: heap,
@@ -140,38 +155,16 @@ pub fn measure(run: &RunFigures) -> Result<ContractReport, String> {
     })
 }
 
-fn one(row: &CycleRow, run: &RunFigures, own: bool) -> Option<Measured> {
-    let live = match row.live_bytes {
-        Some(live) => live,
-        None if own => return None,
-        None => run.heap_bytes?.checked_sub(row.free_end_bytes?)?,
-    };
-    if row.collector_ns == 0 {
-        return None;
-    }
-    let wall = allocating_ns(row, own)?;
-    let collector = if own { row.collector_ns } else { row.mark_ns };
-    // Printed times have a millisecond's grain; shorter mutator times say nothing.
-    let mutator = wall.checked_sub(collector).filter(|ns| *ns >= 1_000_000)?;
-    let rate = u128::from(row.allocated_bytes?) * 1_000_000_000 / u128::from(mutator);
-    Some(Measured { live, rate: u64::try_from(rate).ok()? })
-}
-
 /// Bytes allocated in cycles and the wall time that they were allocated in, as far as the log tells: logs of others tell
 /// what was allocated while marking, by how free memory fell.
 pub fn allocation(run: &RunFigures) -> Option<(u64, u64)> {
-    let own = run.writer == Some(Writer::MetronomeGc);
-    let (mut bytes, mut ns) = (0_u64, 0_u64);
-    for row in run.cycle_rows.rows.iter().filter(|r| !r.synchronous) {
-        let Some((allocated, wall)) = row.allocated_bytes.zip(allocating_ns(row, own)) else { continue };
-        (bytes, ns) = (bytes.saturating_add(allocated), ns.saturating_add(wall));
-    }
-    (ns > 0).then_some((bytes, ns))
+    let sums = &run.cycle_sums;
+    (sums.allocated_ns > 0).then_some((sums.allocated_bytes, sums.allocated_ns))
 }
 
 /// The wall time of a cycle for which the log tells allocation.
 fn allocating_ns(row: &CycleRow, own: bool) -> Option<u64> {
-    let wall = row.end_ns.checked_sub(row.start_ns?)?;
+    let wall = row.length_ns?;
     if own {
         return Some(wall);
     }

@@ -4,6 +4,8 @@
 //! shares parts per million. Every list is bounded; what did not fit is counted beside it, and the exact figures
 //! (counts, sums, extremes) include it.
 
+use crate::advice::Finding;
+use crate::kept::Kept;
 use crate::series::Series;
 use crate::stat::{Distribution, Peak, Stat, Trend};
 use metronome_verbosegc::LogTime;
@@ -42,36 +44,6 @@ impl Writer {
     }
 }
 
-/// A list that keeps the first so many of its entries and counts the rest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept<T> {
-    /// The entries kept, in the log's order.
-    pub rows: Vec<T>,
-    /// Entries beyond them.
-    pub omitted: u64,
-}
-
-impl<T> Default for Kept<T> {
-    fn default() -> Self {
-        Self { rows: Vec::new(), omitted: 0 }
-    }
-}
-
-impl<T> Kept<T> {
-    pub(crate) fn push(&mut self, row: T, most: usize) {
-        if self.rows.len() < most {
-            self.rows.push(row);
-        } else {
-            self.omitted += 1;
-        }
-    }
-
-    /// How many there were.
-    pub fn total(&self) -> u64 {
-        self.rows.len() as u64 + self.omitted
-    }
-}
-
 /// The figures of a log.
 #[derive(Clone, Debug, Default)]
 pub struct Analysis {
@@ -83,6 +55,8 @@ pub struct Analysis {
     pub diagnostics: Kept<Diagnostic>,
     /// The runs, the first thousand.
     pub runs: Kept<RunFigures>,
+    /// What was found in the runs beyond the first thousand: they are judged one by one, and their figures are not kept.
+    pub beyond: Beyond,
     /// The policies of other collectors' runs (also those of runs beyond the first thousand), the first hundred.
     pub refused: Kept<OtherPolicy>,
     /// Events of all runs.
@@ -94,6 +68,19 @@ impl Analysis {
     pub fn is_all_refused(&self) -> bool {
         self.events == 0 && self.refused.total() > 0 && self.refused.total() == self.runs.total()
     }
+}
+
+/// Findings of runs whose figures are not kept.
+#[derive(Clone, Debug, Default)]
+pub struct Beyond {
+    /// Runs that were judged.
+    pub judged: u64,
+    /// Those with a finding.
+    pub sick: u64,
+    /// Their findings, the first thousand, and those of the last run.
+    pub findings: Kept<Finding>,
+    /// Findings of the last run.
+    pub(crate) last: Vec<Finding>,
 }
 
 /// The figures of one run.
@@ -140,7 +127,7 @@ pub struct RunFigures {
     pub stop: Distribution,
     /// Longest time to stop, in quanta.
     pub stop_peak: Peak,
-    /// Heartbeats.
+    /// Heartbeats, at most two hundred thousand: evenly over all of them, with those of the longest quanta.
     pub heartbeats: Kept<HeartbeatRow>,
     /// Collector's share of heartbeats' intervals in sum: utilization is what is left. `None` without intervals.
     pub share: ShareFigures,
@@ -149,12 +136,18 @@ pub struct RunFigures {
     pub cycles: u64,
     /// Cycles whose end is not in the log.
     pub cycles_incomplete: u64,
-    /// Cycles, the first ten thousand.
+    /// Cycles, at most ten thousand: evenly over all of them, with the longest.
     pub cycle_rows: Kept<CycleRow>,
+    /// Sums over all cycles, also those that are not among the rows.
+    pub cycle_sums: CycleSums,
     /// Lengths of cycles, from start to end in wall time.
     pub cycle_length: Distribution,
+    /// Some of them are known by printed times only, to a millisecond.
+    pub lengths_rough: bool,
     /// From a cycle's end to the next one's start.
     pub cycle_gap: Distribution,
+    /// Some of them are known by printed times only, to a millisecond.
+    pub gaps_rough: bool,
     /// Most cycles between a trigger start and its end.
     pub cycles_per_trigger: Peak,
     /// Triggers that have an end: their lengths in the log's order.
@@ -164,7 +157,7 @@ pub struct RunFigures {
     /// The last cycle has no end.
     pub cycle_open: bool,
 
-    /// Synchronous collections.
+    /// Synchronous collections, at most ten thousand: evenly over all of them, with the longest.
     pub synchronous: Kept<SyncRow>,
     /// Their lengths, by reason in the log's words; the first 64 reasons, others as "other".
     pub synchronous_by_reason: BTreeMap<String, Stat>,
@@ -177,8 +170,6 @@ pub struct RunFigures {
     pub free_low: Option<Low>,
     /// Free heap at the end of cycles.
     pub free_after_cycle: Stat,
-    /// Used heap after cycles over time in seconds, for finding leaks (live bytes where the log tells them).
-    pub used_after_cycle: Trend,
     /// Free immortal memory.
     pub immortal_free: Option<Range>,
     /// Size of the heap: the largest the log tells.
@@ -199,8 +190,6 @@ pub struct RunFigures {
     pub marks: Kept<Mark>,
     /// Utilization, free heap, longest quanta and stops over time.
     pub series: Series,
-    /// Longest quantum of each heartbeat over time in seconds: whether quanta grow with age.
-    pub quantum_growth: Trend,
 }
 
 /// Least and most.
@@ -291,6 +280,8 @@ pub struct PhaseFigures {
     pub peak: Peak,
     /// The longest one was the first of its heartbeat, as often as the log tells.
     pub longest_is_first: u64,
+    /// Longest quantum of each of its heartbeats over time in seconds: whether quanta grow with age.
+    pub growth: Trend,
 }
 
 /// Collector's share of time.
@@ -302,9 +293,13 @@ pub struct ShareFigures {
     pub collector_ns: u64,
     /// Their intervals.
     pub interval_ns: u64,
+    /// Some of the intervals come from printed times, which are cut to milliseconds.
+    pub rough: bool,
     /// The highest share of one heartbeat, in parts per million, whose interval spans ten windows (or 0.2 s) at least.
     pub peak_ppm: Peak,
-    /// The lowest share of such a heartbeat.
+    /// The highest share of any heartbeat, however short.
+    pub peak_of_all_ppm: u32,
+    /// The lowest share of such a long heartbeat.
     pub low_ppm: Option<Low>,
     /// Such heartbeats.
     pub long_heartbeats: u64,
@@ -314,6 +309,8 @@ pub struct ShareFigures {
     pub starved: u64,
     /// Line of the first starved one; 0 if there is none.
     pub starved_line: u64,
+    /// The lowest share of the starved ones.
+    pub starved_low: Option<Low>,
 }
 
 impl ShareFigures {
@@ -356,6 +353,9 @@ pub struct CycleRow {
     pub start_ns: Option<u64>,
     /// End on the time axis.
     pub end_ns: u64,
+    /// From start to end: exact where the log has exact times, else by printed ones; `None` if events are missing or the
+    /// clock was set in between.
+    pub length_ns: Option<u64>,
     /// Quanta.
     pub quanta: u64,
     /// Collector time.
@@ -380,6 +380,40 @@ pub struct CycleRow {
     pub reason: Option<String>,
     /// A synchronous collection ended or interrupted it.
     pub synchronous: bool,
+    /// Events are missing in it, or the clock was set: its sums are not whole.
+    pub torn: bool,
+}
+
+impl CycleRow {
+    /// Which of two rows is kept: that of the longer cycle.
+    pub(crate) fn weight(row: &Self) -> u64 {
+        row.length_ns.unwrap_or(0)
+    }
+}
+
+/// What all cycles of a run tell together of the contract.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CycleSums {
+    /// Cycles that no synchronous collection ended and that are in the log as a whole.
+    pub cycles: u64,
+    /// Their collector time.
+    pub collector_ns: u128,
+    /// Of it, marking.
+    pub mark_ns: u128,
+    /// Of it, sweeping.
+    pub sweep_ns: u128,
+    /// Among them, those that tell live data, allocation and collector time.
+    pub measured: u64,
+    /// Live data of the measured ones, in sum.
+    pub live_bytes: u128,
+    /// The most of them, and of what synchronous collections left.
+    pub live_max_bytes: u64,
+    /// Their highest rate of allocation in mutator time, in bytes per second.
+    pub rate_max: u64,
+    /// Bytes that the log tells to have been allocated in cycles.
+    pub allocated_bytes: u64,
+    /// The wall time in which they were.
+    pub allocated_ns: u64,
 }
 
 /// One synchronous collection.
@@ -424,6 +458,8 @@ pub struct WorkFigures {
     pub other_cleared: u64,
     /// Classes unloaded.
     pub classes_unloaded: u64,
+    /// Cycles that unloaded classes, and heartbeats and collections outside of cycles that did.
+    pub class_unload_cycles: u64,
     /// Heartbeats and collections that unloaded classes.
     pub class_unloads: u64,
     /// Line of the first of them; 0 if there is none.
@@ -467,7 +503,7 @@ pub struct OwnFigures {
     pub departures: BTreeMap<String, u64>,
     /// The lowest utilization that a departure was left with, in parts per million, and its line.
     pub departure_low: Option<Low>,
-    /// The largest heap that a departure named as enough.
+    /// The largest heap that a departure or a note named as enough.
     pub enough_heap: Peak,
     /// Utilization over sliding windows, as the run measured it.
     pub mmu: Vec<Mmu>,
@@ -493,8 +529,14 @@ pub struct OwnFigures {
     pub step_peak: Peak,
     /// Its name.
     pub step_name: String,
-    /// Collector time of quanta by the longest step's name of their heartbeat.
-    pub steps: BTreeMap<String, Stat>,
+    /// Collector time of the cycles that tell the next.
+    pub stepped_ns: u128,
+    /// Time of steps over handles (roots, globals) in those cycles.
+    pub handles_ns: u128,
+    /// Failed allocations that notes tell, in sum, and the line of the first note.
+    pub failed: u64,
+    /// Line of the first of these notes; 0 if there is none.
+    pub failed_line: u64,
     /// Bytes live after cycles.
     pub live: Stat,
     /// Bytes allocated during cycles.

@@ -25,13 +25,16 @@ pub mod design {}
 pub mod advice;
 mod analyzer;
 mod axis;
+mod clock;
 pub mod contract;
 mod figures;
+mod kept;
 mod run;
 mod series;
 mod stat;
 
 pub use analyzer::{Analyzer, analyze};
 pub use figures::*;
+pub use kept::Kept;
 pub use series::{Bucket, MAX_BUCKETS, Series};
 pub use stat::{Bar, Distribution, Peak, Stat, Trend};

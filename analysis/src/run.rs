@@ -3,16 +3,18 @@
 mod beat;
 mod edges;
 mod own;
+mod rows;
 mod single;
 
 use crate::axis::Axis;
+use crate::clock::{Clock, Timing};
 use crate::figures::{CycleRow, Low, Mark, PhaseFigures, Range, RunFigures, SyncRow, Trouble, Writer};
 use crate::series::Amount;
-use crate::stat::{Peak, Sketch, Stat};
+use crate::stat::{Peak, Sketch, Trend};
 use metronome_verbosegc::model::{
     Event, Generation, LoggedEvent, QuantumPhase, Section, SyncGc, SyncReason, Work,
 };
-use metronome_verbosegc::reader::{OtherPolicy, RunStart};
+use metronome_verbosegc::reader::{Diagnostic, DiagnosticKind, OtherPolicy, RunStart};
 use single::Singles;
 use std::collections::BTreeMap;
 
@@ -20,6 +22,8 @@ use std::collections::BTreeMap;
 pub(crate) const MAX_HEARTBEATS: usize = 200_000;
 /// Rows kept of the other lists.
 pub(crate) const MAX_ROWS: usize = 10_000;
+/// Rows kept of a list where there is no room any more.
+const FEW_ROWS: usize = 64;
 /// Names kept of stragglers, reasons and the like; the rest is summed as "other".
 const MAX_NAMES: usize = 64;
 /// Collections for want of memory that are further apart do not follow one another.
@@ -34,7 +38,22 @@ pub(crate) struct Spot {
     pub(crate) at_ns: u64,
     /// The clock went wrong here: intervals and lengths are not to be taken.
     pub(crate) clock_error: bool,
+    /// Only a part of the event is in the log.
+    pub(crate) partial: bool,
+    /// Its time is printed with milliseconds.
+    pub(crate) fine: bool,
 }
+
+/// Where heartbeats' intervals count from, where the log does not tell them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Since {
+    pub(crate) at_ns: u64,
+    /// On the monotonic clock of this project's logs; `None` at a cycle's start, whose first quantum tells it.
+    pub(crate) mono_ns: Option<u64>,
+}
+
+/// Objections kept until they are taken.
+const MAX_OBJECTIONS: usize = 1_000;
 
 /// Quanta of one phase, growing.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +61,7 @@ pub(crate) struct PhaseSketch {
     pub(crate) quantum: Sketch,
     pub(crate) peak: Peak,
     pub(crate) longest_is_first: u64,
+    pub(crate) growth: Trend,
 }
 
 /// A cycle that has not ended.
@@ -51,13 +71,30 @@ pub(crate) struct OpenCycle {
     /// Free memory when marking began, and how far it fell since.
     pub(crate) mark_free: Option<(u64, u64)>,
     pub(crate) last_free_max: Option<u64>,
+    /// Least free heap of the heartbeat before.
+    pub(crate) last_free_min: Option<u64>,
+    /// Number of its start, which its end repeats.
+    pub(crate) id: Option<u64>,
+    /// Monotonic start of its first quantum and end of its last, in this project's logs.
+    pub(crate) mono: Option<(u64, u64)>,
+    /// Events are missing in it, or the clock was set.
+    pub(crate) torn: bool,
+    /// From the last cycle's end, by printed times: until the first quantum tells it exactly.
+    pub(crate) gap_ns: Option<u64>,
+    pub(crate) unloads: bool,
 }
 
 /// Builds [`RunFigures`].
 #[derive(Clone, Debug)]
 pub(crate) struct RunBuilder {
     pub(crate) f: Box<RunFigures>,
+    clock: Clock,
     pub(crate) axis: Axis,
+    /// What is wrong with the log's times, for the list of diagnostics.
+    objections: Vec<Diagnostic>,
+    /// Nothing of the log is missing so far.
+    whole: bool,
+    pub(crate) since: Option<Since>,
     /// Rows that all lists may take together.
     room: usize,
     pub(crate) quantum: Sketch,
@@ -67,8 +104,11 @@ pub(crate) struct RunBuilder {
     pub(crate) cycle_length: Sketch,
     pub(crate) cycle_gap: Sketch,
     pub(crate) cycle: Option<OpenCycle>,
-    /// A cycle that is open by its start line.
     pub(crate) last_cycle_end_ns: Option<u64>,
+    /// The same on the monotonic clock.
+    pub(crate) last_cycle_mono_ns: Option<u64>,
+    /// A cycle's length by printed times: until the next start shows that the clock was not set in it.
+    pub(crate) rough_length: Option<u64>,
     pub(crate) trigger_start_ns: Option<u64>,
     pub(crate) trigger_end_ns: u64,
     sync_start_ns: Option<u64>,
@@ -82,8 +122,8 @@ pub(crate) struct RunBuilder {
     pub(crate) own: bool,
     /// The last warning was one of the clock, of which the next event is told, too.
     clock_warned: bool,
-    /// The last two live sizes that were told belong to the same cycle as its end.
-    pub(crate) ended_cycle: Option<usize>,
+    /// The cycle that ended last, until its facts are known.
+    pub(crate) ended_cycle: Option<CycleRow>,
 }
 
 impl RunBuilder {
@@ -98,7 +138,11 @@ impl RunBuilder {
         };
         Self {
             f: Box::new(f),
+            clock: Clock::default(),
             axis: Axis::default(),
+            objections: Vec::new(),
+            whole: true,
+            since: None,
             room,
             quantum: Sketch::default(),
             stop: Sketch::default(),
@@ -108,6 +152,8 @@ impl RunBuilder {
             cycle_gap: Sketch::default(),
             cycle: None,
             last_cycle_end_ns: None,
+            last_cycle_mono_ns: None,
+            rough_length: None,
             trigger_start_ns: None,
             trigger_end_ns: 0,
             sync_start_ns: None,
@@ -135,7 +181,8 @@ impl RunBuilder {
     pub(crate) fn most(&self, most: usize) -> usize {
         let f = &self.f;
         let used = f.heartbeats.rows.len() + f.cycle_rows.rows.len() + f.marks.rows.len();
-        if used < self.room { most } else { 0 }
+        // A run among very many still has the extremes of its lists.
+        if used < self.room { most } else { most.min(FEW_ROWS) }
     }
 
     pub(crate) fn mark(&mut self, spot: Spot, kind: &'static str, text: impl FnOnce() -> String) {
@@ -146,16 +193,39 @@ impl RunBuilder {
         }
     }
 
-    /// Takes one event.
+    /// Takes one event; where its time is doubtful, once the next ones have told what it is.
     pub(crate) fn event(&mut self, e: &LoggedEvent) {
         self.f.events += 1;
         self.f.partial += u64::from(e.partial);
+        let mut clock = std::mem::take(&mut self.clock);
+        clock.push(e, &mut |e, timing| self.timed(e, timing));
+        self.clock = clock;
+    }
+
+    /// What was found to be wrong with the times since the last call.
+    pub(crate) fn objections(&mut self) -> Vec<Diagnostic> {
+        std::mem::take(&mut self.objections)
+    }
+
+    fn timed(&mut self, e: &LoggedEvent, timing: Timing) {
         let refined = self.refined(e);
-        let at_ns = self.axis.advance(e.timestamp, refined);
-        let spot = Spot { line: e.line, at_ns, clock_error: e.clock_error };
+        self.whole &= !(timing.missing || e.partial);
+        let (at_ns, step) = self.axis.advance(timing.time, refined, self.whole);
+        let step = timing.step_ms.map(i128::from).or(step.map(|ns| ns / 1_000_000));
+        let fine = timing.time.is_some_and(|t| t.has_millis());
+        let spot = Spot { line: e.line, at_ns, clock_error: e.clock_error, partial: e.partial, fine };
         // A warning before an event is told of that event, too, and counts once.
-        if e.clock_error && !std::mem::take(&mut self.clock_warned) {
+        if e.clock_error && step.is_none() && !std::mem::take(&mut self.clock_warned) {
             self.clock(spot);
+        }
+        if let Some(ms) = step {
+            self.clock_set(spot, e.column, ms);
+        }
+        if timing.missing || timing.unsure || e.clock_error {
+            self.break_off();
+        }
+        if timing.unsure {
+            self.rough_length = None;
         }
         match &e.event {
             Event::Initialized(i) => {
@@ -167,8 +237,8 @@ impl RunBuilder {
             }
             Event::TriggerStart { .. } => self.trigger_start(spot),
             Event::TriggerEnd { interval_ns } => self.trigger_end(spot, *interval_ns),
-            Event::CycleStart(edge) => self.cycle_start(spot, edge),
-            Event::CycleEnd(edge) => self.cycle_end(spot, edge),
+            Event::CycleStart(edge) => self.cycle_start(spot, edge, e.id),
+            Event::CycleEnd(edge) => self.cycle_end(spot, edge, e.context_id),
             Event::HeapFixup { .. } => {}
             Event::Heartbeat(h) => self.heartbeat(spot, h),
             Event::SyncGc(gc) => self.sync_gc(spot, gc, refined),
@@ -214,6 +284,29 @@ impl RunBuilder {
         }
     }
 
+    /// Nothing is to be compared with what was before: events are missing, or times are wrong.
+    fn break_off(&mut self) {
+        self.since = None;
+        self.last_cycle_end_ns = None;
+        self.last_cycle_mono_ns = None;
+        if let Some(cycle) = &mut self.cycle {
+            cycle.torn = true;
+        }
+        self.gap();
+    }
+
+    fn clock_set(&mut self, spot: Spot, column: u64, ms: i128) {
+        self.clock(spot);
+        self.gap();
+        let (way, by) = (if ms > 0 { "forward" } else { "back" }, ms.unsigned_abs() as f64 / 1e3);
+        let text = format!("the clock was set {way} by {by:.3} s before this event");
+        self.mark(spot, "clock", || text.clone());
+        if self.objections.len() < MAX_OBJECTIONS {
+            let kind = DiagnosticKind::Clock;
+            self.objections.push(Diagnostic { line: spot.line, column, kind, text });
+        }
+    }
+
     fn clock(&mut self, spot: Spot) {
         let Trouble { clock_errors, clock_line, .. } = &mut self.f.trouble;
         first(clock_errors, clock_line, spot.line);
@@ -229,6 +322,8 @@ impl RunBuilder {
             Generation::OpenJ9 => (spot.at_ns.saturating_sub(ns.unwrap_or(0)), spot.at_ns),
         };
         self.mark_ns = Some(end);
+        self.since =
+            Some(Since { at_ns: end, mono_ns: gc.detail.as_ref().map(|d| d.end_ns).filter(|ns| *ns > 0) });
         self.sync_start_ns = Some(start);
         match ns {
             // The process was ending: nobody waited for it.
@@ -245,6 +340,11 @@ impl RunBuilder {
             named(&mut self.f.synchronous_by_reason, &reason).add(ns);
             // An hour of standing still is no picture's matter: bounds the work for a forged length.
             self.f.series.spread(start, end, ns.min(end - start), Amount::Synchronous);
+        }
+        // A collection of the whole heap leaves what is live, and garbage of none.
+        if let (Some(heap), Some(free), false) = (self.f.heap_bytes, gc.free_after_bytes, self.own) {
+            let live = &mut self.f.cycle_sums.live_max_bytes;
+            *live = (*live).max(heap.saturating_sub(free));
         }
         if gc.reason == Some(SyncReason::OutOfMemory) {
             let apart = start.saturating_sub(self.sync_end_ns.unwrap_or(start)) > IN_A_ROW_NS;
@@ -272,6 +372,9 @@ impl RunBuilder {
         self.work(spot, &gc.work, gc.work.soft.and_then(|s| s.cleared));
         if let Some(cycle) = &mut self.cycle {
             cycle.row.synchronous = true;
+            if let Some(d) = gc.detail.as_ref().filter(|d| d.start_ns <= d.end_ns && d.end_ns > 0) {
+                cycle.mono = Some((cycle.mono.map_or(d.start_ns, |m| m.0), d.end_ns));
+            }
         }
         let row = SyncRow {
             line: spot.line,
@@ -283,8 +386,7 @@ impl RunBuilder {
             free_before_bytes: gc.free_before_bytes,
             free_after_bytes: gc.free_after_bytes,
         };
-        let most = self.most(MAX_ROWS);
-        self.f.synchronous.push(row, most);
+        self.keep_collection(row);
         let at = Spot { at_ns: start, ..spot };
         self.mark(at, "synchronous", || {
             let ms = ns.map_or("of unknown length".into(), |ns| format!("of {:.3} ms", ns as f64 / 1e6));
@@ -336,6 +438,8 @@ impl RunBuilder {
             sum(&mut f.classes_unloaded, Some(classes));
             if classes > 0 || c.loaders.unwrap_or(0) > 0 {
                 first(&mut f.class_unloads, &mut f.class_unload_line, spot.line);
+                let known = self.cycle.as_mut().map(|c| std::mem::replace(&mut c.unloads, true));
+                f.class_unload_cycles += u64::from(known != Some(true));
             }
         }
         if w.overflow.is_some() {
@@ -355,6 +459,15 @@ impl RunBuilder {
         }
     }
 
+    /// Takes what the clock holds still: no more events come.
+    pub(crate) fn end(&mut self) {
+        let mut clock = std::mem::take(&mut self.clock);
+        clock.finish(&mut |e, timing| self.timed(e, timing));
+        self.flush_cycle();
+        self.flush_length();
+    }
+
+    /// The figures; [`end`](Self::end) comes before.
     pub(crate) fn finish(mut self, complete: bool) -> RunFigures {
         self.f.complete = complete;
         self.f.trigger_open = self.trigger_start_ns.is_some();
@@ -379,6 +492,9 @@ impl RunBuilder {
         f.single = self.singles.done();
         f.cycle_length = self.cycle_length.done();
         f.cycle_gap = self.cycle_gap.done();
+        f.cycle_rows.seal();
+        f.synchronous.seal();
+        f.heartbeats.seal();
         let phases = QuantumPhase::ALL.into_iter().zip(&self.phases);
         f.phases = phases
             .filter(|(_, p)| p.peak.line > 0)
@@ -387,6 +503,7 @@ impl RunBuilder {
                 quantum: p.quantum.done(),
                 peak: p.peak,
                 longest_is_first: p.longest_is_first,
+                growth: p.growth,
             })
             .collect();
         *self.f
@@ -405,9 +522,4 @@ pub(crate) fn first(count: &mut u64, first_line: &mut u64, line: u64) {
 pub(crate) fn named<'a, T: Default>(table: &'a mut BTreeMap<String, T>, name: &str) -> &'a mut T {
     let name = if table.contains_key(name) || table.len() < MAX_NAMES { name } else { "other" };
     table.entry(name.to_owned()).or_default()
-}
-
-/// A group of durations of a heartbeat that is not forged: its mean lies between its extremes.
-pub(crate) fn group_stat(stat: &mut Stat, count: u64, mean: u64) {
-    stat.add_group(count, mean, mean, mean);
 }

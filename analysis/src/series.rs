@@ -17,6 +17,8 @@ pub struct Bucket {
     pub synchronous_ns: u64,
     /// Time that heartbeats with a known interval account for: where it is 0, nothing is known and probably nothing ran.
     pub covered_ns: u64,
+    /// The highest share of the collector of a heartbeat that ended here and spans the target's window at least, in ppm.
+    pub share_max_ppm: Option<u32>,
     /// Time during which a cycle was active.
     pub cycle_ns: u64,
     /// Quanta, counted where their heartbeat ended.
@@ -59,6 +61,7 @@ impl Bucket {
                 Range::add(mine, r.min, r.max);
             }
         }
+        self.share_max_ppm = self.share_max_ppm.max(other.share_max_ppm);
         self.quantum_max_ns = self.quantum_max_ns.max(other.quantum_max_ns);
         self.stop_max_ns = self.stop_max_ns.max(other.stop_max_ns);
         self.free(other.free_min_bytes);

@@ -4,6 +4,8 @@ use hdrhistogram::Histogram;
 
 /// Longest time that a distribution tells apart: an hour. Longer ones count as an hour there, but not in [`Stat`].
 const LONGEST_NS: u64 = 3_600_000_000_000;
+/// So many values are kept as they are: their quantiles are exact.
+const FEW: usize = 1_000;
 /// Bars of a distribution for each doubling.
 const BARS_PER_OCTAVE: f64 = 4.0;
 
@@ -108,11 +110,13 @@ pub struct Bar {
     pub count: u64,
 }
 
-/// A distribution that grows; its memory is bounded (about 200 KiB, and nothing while it is empty).
+/// A distribution that grows; its memory is bounded (about 200 KiB, and 16 KiB while its values are few).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sketch {
     stat: Stat,
     estimated: bool,
+    /// The values and how often each came, as long as they are few.
+    few: Vec<(u64, u64)>,
     histogram: Option<Box<Histogram<u64>>>,
 }
 
@@ -146,39 +150,54 @@ impl Sketch {
     }
 
     fn record(&mut self, ns: u64, count: u64) {
-        if self.histogram.is_none() {
-            // 1 µs (what logs print) to an hour, three digits: constant bounds, so always made.
-            self.histogram = Histogram::new_with_bounds(1_000, LONGEST_NS, 3).ok().map(Box::new);
-        }
-        if let Some(h) = &mut self.histogram {
-            h.saturating_record_n(ns.min(LONGEST_NS), count);
-        }
+        let Some(h) = &mut self.histogram else {
+            self.few.push((ns, count));
+            if self.few.len() > FEW {
+                // 1 µs (what logs print) to an hour, three digits: constant bounds, so always made.
+                let Ok(mut h) = Histogram::new_with_bounds(1_000, LONGEST_NS, 3) else { return };
+                for (ns, count) in std::mem::take(&mut self.few) {
+                    h.saturating_record_n(ns.min(LONGEST_NS), count);
+                }
+                self.histogram = Some(Box::new(h));
+            }
+            return;
+        };
+        h.saturating_record_n(ns.min(LONGEST_NS), count);
     }
 
     pub(crate) fn done(&self) -> Distribution {
-        let Some(h) = &self.histogram else { return Distribution::default() };
-        let at = |q| h.value_at_quantile(q).clamp(self.stat.min, self.stat.max);
+        let quantiles = [0.5, 0.9, 0.99, 0.999];
         let mut bars: Vec<Bar> = Vec::new();
-        for v in h.iter_recorded() {
-            let ns = v.value_iterated_to().max(1_000);
-            let step = ((ns as f64).log2() * BARS_PER_OCTAVE).floor();
+        let mut bar = |ns: u64, count: u64| {
+            let step = ((ns.clamp(1_000, LONGEST_NS) as f64).log2() * BARS_PER_OCTAVE).floor();
             let edge = |step: f64| (step / BARS_PER_OCTAVE).exp2() as u64;
             let (from_ns, to_ns) = (edge(step), edge(step + 1.0));
-            let count = v.count_since_last_iteration();
             match bars.last_mut() {
-                Some(bar) if bar.from_ns == from_ns => bar.count += count,
+                Some(bar) if bar.from_ns == from_ns => bar.count = bar.count.saturating_add(count),
                 _ => bars.push(Bar { from_ns, to_ns, count }),
             }
-        }
-        Distribution {
-            stat: self.stat,
-            exact: !self.estimated,
-            p50: at(0.5),
-            p90: at(0.9),
-            p99: at(0.99),
-            p999: at(0.999),
-            bars,
-        }
+        };
+        let [p50, p90, p99, p999] = if let Some(h) = &self.histogram {
+            h.iter_recorded().for_each(|v| bar(v.value_iterated_to(), v.count_since_last_iteration()));
+            // The histogram keeps three digits.
+            quantiles.map(|q| h.value_at_quantile(q).clamp(self.stat.min, self.stat.max))
+        } else if self.few.is_empty() {
+            return Distribution::default();
+        } else {
+            let mut few = self.few.clone();
+            few.sort_unstable();
+            few.iter().for_each(|(ns, count)| bar(*ns, *count));
+            quantiles.map(|q| {
+                let rank = (q * self.stat.count as f64).ceil().max(1.0) as u64;
+                let mut before = 0_u64;
+                let reached = few.iter().find(|(_, n)| {
+                    before = before.saturating_add(*n);
+                    before >= rank
+                });
+                reached.map_or(self.stat.max, |(ns, _)| *ns)
+            })
+        };
+        Distribution { stat: self.stat, exact: !self.estimated, p50, p90, p99, p999, bars }
     }
 }
 

@@ -243,3 +243,21 @@ fn the_figures_of_our_own_logs_are_those_the_run_measured() {
         }
     }
 }
+
+#[test]
+fn runs_beyond_the_first_thousand_are_judged_and_counted() {
+    let dir = Scratch::new("many-runs");
+    let run = "<?xml version=\"1.0\" ?>\n<verbosegc xmlns=\"x\" version=\"abc_CMPRSS\">\n<trigger-start id=\"1\" \
+               timestamp=\"2026-03-29T01:30:00.000\" />\n";
+    let sick = "<gc-op id=\"2\" type=\"syncgc\" timems=\"30.000\" contextid=\"0\" timestamp=\"2026-03-29T01:30:00.500\">\n\
+                <syncgc-info reason=\"out of memory\" exclusiveaccessTimeMs=\"0.010\" threadPriority=\"11\" />\n</gc-op>\n";
+    let text = format!("{run}</verbosegc>\n").repeat(1_100) + run + sick + "</verbosegc>\n";
+    let out = output(&["report", &dir.write("many.xml", text), "--json", "-"]);
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let log = &json["logs"][0];
+    assert_eq!((&log["runs_omitted"], &log["runs_beyond_with_findings"]), (&101.into(), &1.into()));
+    let findings = log["findings"].as_array().unwrap();
+    assert!(findings.iter().any(|f| f["rule"] == "R1" && f["run"] == 1_100), "{findings:#?}");
+    let text = String::from_utf8(output(&["report", &dir.path("many.xml")]).stdout).unwrap();
+    assert!(text.contains("1 of the 101 runs beyond have findings") && text.contains("(run 1101)"), "{text}");
+}

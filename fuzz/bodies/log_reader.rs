@@ -27,6 +27,7 @@ pub(crate) fn run(data: &[u8]) {
     advise(&figures);
     assert_eq!((figures.events, figures.complete), (events as u64, log.complete));
     assert_eq!(figures.runs.total(), log.runs.len() as u64);
-    assert_eq!(figures.diagnostics.total(), log.diagnostics.len() as u64 + log.more_diagnostics);
+    // The figures object to times as well.
+    assert!(figures.diagnostics.total() >= log.diagnostics.len() as u64 + log.more_diagnostics);
     assert!(figures.runs.rows.iter().all(|r| r.series.buckets.len() <= MAX_BUCKETS));
 }

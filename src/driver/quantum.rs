@@ -3,7 +3,7 @@
 use super::{BACK_OFF_MAX, Driver, NO_PATIENCE, NO_PATIENCE_NS, PATIENCE_NS, WAKE_AHEAD_NS};
 use crate::beside::Beside;
 use crate::boost::Boosted;
-use crate::collector::{Progress, Stopped};
+use crate::collector::{Progress, StepName, Stopped};
 use crate::events::{CycleEnd, Event, Quantum};
 use crate::gate::Spin;
 use crate::hooks::machine;
@@ -126,6 +126,9 @@ impl Driver {
                 let took = meter.step(s, name, now, after);
                 s.step_times.record(after.saturating_sub(now), 0);
                 s.step_kinds.record(name, took);
+                if matches!(name, StepName::Roots | StepName::Globals) {
+                    self.cycle.handles_ns += took;
+                }
             }
             spent[bucket(before)] += after.saturating_sub(now);
             now = after;
@@ -305,6 +308,7 @@ impl Driver {
             quanta: c.quanta,
             collector_ns: c.collector_ns,
             cpu_ns: c.cpu_ns,
+            handles_ns: c.handles_ns,
             elapsed_ns,
             allocated_bytes: allocated,
             predicted_collector_ns: predicted.map(|p| p.collector_ns),

@@ -131,8 +131,9 @@ impl Reporter {
                 let enough = enough_heap_bytes.map_or(String::new(), |bytes| {
                     format!("; by what was measured a heap of {bytes} bytes would have been enough")
                 });
+                let what = if count == 1 { "allocation" } else { "allocations" };
                 let text =
-                    format!("{count} allocations returned an error to the program ({total} in all){enough}");
+                    format!("{count} {what} returned an error to the program ({total} in all){enough}");
                 state.write(|log| log.note(ns, &model::Note { text }));
             }
             Event::ClockStep { ns } => {

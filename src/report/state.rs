@@ -374,6 +374,7 @@ impl State {
             collector_ns: end.collector_ns,
             predicted_collector_ns: end.predicted_collector_ns,
             cpu_ns: Some(end.cpu_ns),
+            handles_ns: Some(end.handles_ns),
             allocated_bytes: end.allocated_bytes,
             predicted_allocated_bytes: end.predicted_allocated_bytes,
             live_bytes: Some(end.counts.live_bytes),

@@ -11,6 +11,8 @@ const FRAGMENTED: u64 = 4;
 const LARGE_BYTES: u64 = 64 << 10;
 /// Cycles that a leak must be seen in.
 const LEAK_CYCLES: u64 = 5;
+/// The same for one that begins late in the run.
+const LATE_CYCLES: usize = 50;
 /// Share of the variance that a leak's line explains.
 const LEAK_R_SQUARED: f64 = 0.8;
 /// Growth over the time seen, against the line's beginning, from which on it is a leak.
@@ -23,6 +25,8 @@ const HEADROOM_PARTS: u64 = 10;
 const OWN_HEADROOM_PARTS: u64 = 50;
 /// Cycles within one trigger that mean that it is set too low.
 const CYCLES_PER_TRIGGER: u64 = 3;
+/// More free than this part of the heap at the least leaves room for a higher trigger.
+const SPARE_PARTS: u64 = 3;
 /// Cycles from which on their gaps are judged.
 const GAPS: u64 = 3;
 /// More free than this part of the heap all the time is worth explaining, in percent.
@@ -45,26 +49,28 @@ fn out_of_memory(d: &mut Desk<'_>) {
     let run = d.run;
     let stat = run.synchronous_by_reason.get("out of memory").copied().unwrap_or_default();
     let rows: Vec<&SyncRow> = run.synchronous.rows.iter().filter(|r| is_oom(r)).collect();
-    if let Some(first) = rows.first() {
-        let longest = rows.iter().max_by_key(|r| r.ns).unwrap_or(first);
+    if stat.count > 0 || !rows.is_empty() {
+        let longest = rows.iter().max_by_key(|r| r.ns);
         let mut evidence = format!(
             "{} for want of memory, the longest of {}",
             count(stat.count.max(rows.len() as u64), "synchronous collection"),
-            ms(longest.ns.unwrap_or(0))
+            ms(stat.max)
         );
-        if let Some(free) = first.free_before_bytes {
+        // Of very many, the first may not be among those kept.
+        let first = rows.first().filter(|_| run.synchronous.omitted == 0);
+        if let Some((first, free)) = first.and_then(|r| Some((r, r.free_before_bytes?))) {
             evidence += &format!("; the first at line {} with {} free", first.line, bytes(free));
         }
         let torn = rows.iter().find(|r| {
             let (want, free) = (r.requested_bytes.unwrap_or(0), r.free_before_bytes.unwrap_or(0));
             want >= LARGE_BYTES && free / FRAGMENTED > want
         });
-        let mut advice = format!(
-            "the collector lost the race: raise {}, or lower {} (70, 60, 50), or start earlier by {}",
-            d.flag(Knob::Heap),
-            d.flag(Knob::Target),
-            d.flag(Knob::Trigger)
-        );
+        let lower = format!(", or lower {} (70, 60, 50)", d.flag(Knob::Target));
+        let mut advice = String::from("the collector lost the race: ");
+        advice += &match d.held_up() {
+            Some(_) => format!("raise {}{lower}{}", d.flag(Knob::Heap), earlier(d)),
+            None => more_room(d, &lower),
+        };
         if let Some(row) = torn {
             evidence += &format!(
                 "; at line {} {} were asked for while {} were free",
@@ -75,24 +81,19 @@ fn out_of_memory(d: &mut Desk<'_>) {
             advice += "; where far more is free than asked for, a large array found no contiguous room: make large \
                        arrays smaller, more heap helps only in part";
         }
-        match d.held_up() {
-            Some(rule) => {
-                advice =
-                    format!("first give the collector its processor (see {rule}); then, if need be: {advice}")
-            }
-            None => advice += &heap_words(d),
+        if let Some(rule) = d.held_up() {
+            advice =
+                format!("first give the collector its processor (see {rule}); then, if need be: {advice}");
         }
         if let Some(trigger) = fixed_trigger(d) {
             evidence += &format!("; trigger {trigger}");
-            advice += "; the trigger is fixed: paced starts cycles as early as the program needs";
         }
-        let lines = [first.line, longest.line];
+        let lines = [first.map_or(0, |r| r.line), longest.map_or(0, |r| r.line)];
         d.find("R1", Severity::Broken, "out of memory: the program stood still", evidence, &lines, advice);
     }
     let (row, errors) = (run.synchronous_in_a_row, run.trouble.out_of_memory);
-    let failed =
-        run.own.notes.rows.iter().find(|(_, text)| text.contains("returned an error to the program"));
-    if row.value < 2 && errors == 0 && failed.is_none() {
+    let failed = run.own.failed;
+    if row.value < 2 && errors == 0 && failed == 0 {
         return;
     }
     let mut evidence = Vec::new();
@@ -106,8 +107,9 @@ fn out_of_memory(d: &mut Desk<'_>) {
             run.trouble.out_of_memory_line
         ));
     }
-    if let Some((line, text)) = failed {
-        evidence.push(format!("line {line}: {text}"));
+    if failed > 0 {
+        let n = count(failed, "allocation");
+        evidence.push(format!("{n} returned an error to the program, first at line {}", run.own.failed_line));
     }
     let last = rows.last().and_then(|r| r.free_after_bytes);
     let mut advice = format!(
@@ -127,7 +129,7 @@ fn out_of_memory(d: &mut Desk<'_>) {
         }
         _ => {}
     }
-    let lines = [row.line, run.trouble.out_of_memory_line, failed.map_or(0, |f| f.0)];
+    let lines = [row.line, run.trouble.out_of_memory_line, run.own.failed_line];
     d.find(
         "R2",
         Severity::Broken,
@@ -148,12 +150,49 @@ pub(super) fn heap_words(d: &Desk<'_>) -> String {
     }
     let Some(heap) = d.contract.and_then(|c| c.heap_for_target) else { return String::new() };
     let target = percent(u64::from(d.target_ppm));
-    let says =
-        format!("; by the contract (1+f)(m+2A), as measured here, {} of heap keep {target}", bytes(heap));
-    if d.run.heap_bytes.is_some_and(|h| h >= heap) {
-        says + ", so this heap is large enough and cycles start too late"
+    format!("; by the contract (1+f)(m+2A), as measured here, {} of heap keep {target}", bytes(heap))
+}
+
+/// What to do where the heap is too small, or would not be if cycles began earlier; `else_words` come before the heap that
+/// is enough.
+pub(super) fn more_room(d: &Desk<'_>, else_words: &str) -> String {
+    let heap = d.flag(Knob::Heap);
+    let told = d.run.own.enough_heap.value;
+    let enough = d.contract.and_then(|c| c.heap_for_target).filter(|_| told == 0);
+    if let Some((enough, size)) = enough.zip(d.run.heap_bytes).filter(|(enough, size)| size >= enough) {
+        return format!(
+            "cycles start too late: by the contract (1+f)(m+2A), as measured here, {} of heap keep {}, and there are {}{}; \
+             where that does not help, allocation comes in bursts: raise {heap}{else_words}",
+            bytes(enough),
+            percent(u64::from(d.target_ppm)),
+            bytes(size),
+            earlier(d)
+        );
+    }
+    format!("raise {heap}{else_words}{}{}", earlier(d), heap_words(d))
+}
+
+/// The same where a smaller heap than the run's would say nothing.
+fn small_words(d: &Desk<'_>) -> String {
+    let enough = d.contract.and_then(|c| c.heap_for_target);
+    if enough.zip(d.run.heap_bytes).is_some_and(|(enough, heap)| heap >= enough) {
+        String::new()
     } else {
-        says
+        heap_words(d)
+    }
+}
+
+/// How cycles start earlier, if they do not by themselves.
+fn earlier(d: &Desk<'_>) -> String {
+    if !d.own() {
+        return format!(", or start earlier by a lower {}", d.flag(Knob::Trigger));
+    }
+    match fixed_trigger(d) {
+        Some(_) => format!(
+            ", or set {} to paced: then cycles start as early as the program needs",
+            d.flag(Knob::Trigger)
+        ),
+        None => String::new(),
     }
 }
 
@@ -204,10 +243,10 @@ fn asked_for(d: &mut Desk<'_>) {
 /// R10.
 fn leak(d: &mut Desk<'_>) {
     let run = d.run;
-    let (trend, from_s, to_s) = used_trend(run);
-    if trend.count() < LEAK_CYCLES {
+    let points = used_points(run);
+    let told = points.len() as u64;
+    if told < LEAK_CYCLES {
         if run.cycles > 0 {
-            let told = trend.count();
             d.lacks(
                 "R10",
                 format!("{told} of the {LEAK_CYCLES} cycles that are needed tell what was used after them"),
@@ -215,13 +254,14 @@ fn leak(d: &mut Desk<'_>) {
         }
         return;
     }
-    let Some(slope) = trend.slope().filter(|s| *s > 0.0) else { return };
-    let growth = slope * (to_s - from_s);
-    let start = trend.at(from_s).max(1.0);
     let heap = run.heap_bytes.unwrap_or(0) as f64;
-    if trend.r_squared() < LEAK_R_SQUARED || growth < start * LEAK_GROWTH || growth * LEAK_HEAP_PARTS < heap {
+    // The first third fills caches. A leak may begin late: then what is used must be beyond all that was before.
+    let parts = [points.len() / 3, points.len() / 2, points.len() * 3 / 4];
+    let Some((trend, slope, from_s, to_s)) = parts.into_iter().find_map(|skip| rises(&points, skip, heap))
+    else {
         return;
-    }
+    };
+    let growth = slope * (to_s - from_s);
     let left = (heap - trend.at(to_s)).max(0.0);
     let mut evidence = format!(
         "used memory after cycles rose by {} in {:.1} s, over {} cycles on a line (r2 {:.2}): {}/s",
@@ -248,23 +288,36 @@ fn leak(d: &mut Desk<'_>) {
     d.find("R10", Severity::Risk, "memory in use grows: a leak?", evidence, &lines, advice.into());
 }
 
-/// The line through what was used after cycles: of the last two thirds, so that the filling of caches at the start does
-/// not count, if the rows are all there.
-fn used_trend(run: &RunFigures) -> (Trend, f64, f64) {
+/// What was used after cycles, with the time in seconds.
+fn used_points(run: &RunFigures) -> Vec<(f64, f64)> {
     let used = |row: &crate::figures::CycleRow| {
         row.live_bytes.or_else(|| run.heap_bytes?.checked_sub(row.free_end_bytes?))
     };
-    let points: Vec<(f64, f64)> =
-        run.cycle_rows.rows.iter().filter_map(|r| Some((r.end_ns as f64 / 1e9, used(r)? as f64))).collect();
-    if run.cycle_rows.omitted > 0 {
-        return (run.used_after_cycle, 0.0, run.span_ns as f64 / 1e9);
+    run.cycle_rows.rows.iter().filter_map(|r| Some((r.end_ns as f64 / 1e9, used(r)? as f64))).collect()
+}
+
+/// The line through the points after so many, its slope and its ends, if it rises as a leak does: all along, and by much.
+fn rises(points: &[(f64, f64)], skip: usize, heap: f64) -> Option<(Trend, f64, f64, f64)> {
+    let (before, part) = points.split_at(skip);
+    let late = skip > points.len() / 3;
+    if part.len() < if late { LATE_CYCLES } else { LEAK_CYCLES as usize } {
+        return None;
     }
-    let skip = if points.len() as u64 >= 3 * LEAK_CYCLES { points.len() / 3 } else { 0 };
-    let mut trend = Trend::default();
-    points[skip..].iter().for_each(|(x, y)| trend.add(*x, *y));
-    let ends = points.get(skip).zip(points.last());
-    let (from, to) = ends.map_or((0.0, 0.0), |(a, b)| (a.0, b.0));
-    (trend, from, to)
+    let line = |points: &[(f64, f64)]| {
+        let mut trend = Trend::default();
+        points.iter().for_each(|(x, y)| trend.add(*x, *y));
+        trend
+    };
+    let trend = line(part);
+    let slope = trend.slope().filter(|s| *s > 0.0)?;
+    let (from, to) = (part.first()?.0, part.last()?.0);
+    let (start, growth) = (trend.at(from).max(1.0), slope * (to - from));
+    // What has stopped to rise was a cache that filled.
+    let goes_on = line(&part[part.len() / 2..]).slope().is_some_and(|s| s * 2.0 >= slope);
+    let most_before = before.iter().map(|p| p.1).fold(0.0, f64::max);
+    let beyond = !late || trend.at(to) > most_before * (1.0 + LEAK_GROWTH);
+    let much = growth >= start * LEAK_GROWTH && growth * LEAK_HEAP_PARTS >= heap;
+    (trend.r_squared() >= LEAK_R_SQUARED && much && goes_on && beyond).then_some((trend, slope, from, to))
 }
 
 /// R11, R14.
@@ -293,12 +346,7 @@ fn room(d: &mut Desk<'_>) {
         if let Some(us) = low.value.saturating_mul(1_000_000).checked_div(rate) {
             evidence += &format!("; at {}/s that lasts {:.1} ms", bytes(rate), us as f64 / 1e3);
         }
-        let advice = format!(
-            "give it head room: raise {}, or start earlier by {}{}",
-            d.flag(Knob::Heap),
-            d.flag(Knob::Trigger),
-            heap_words(d)
-        );
+        let advice = format!("give it head room: {}", more_room(d, ""));
         d.find("R11", Severity::Note, "hardly any head room", evidence, &[low.line], advice);
     } else if !d.own() && run.heartbeats.total() > 0 && low.value > heap / 100 * NEVER_USED_PERCENT {
         let evidence = format!("never less than {} of {} free", bytes(low.value), bytes(heap));
@@ -328,26 +376,36 @@ fn at_once(d: &mut Desk<'_>) {
         } else {
             format!("{} cycles in one trigger, up to line {}", most.value, most.line)
         };
+        // A higher trigger starts cycles later: only where much is free even so.
+        let low = run.free_low.map_or(0, |low| low.value);
+        let spare = run.heap_bytes.is_some_and(|heap| low > heap / SPARE_PARTS);
+        let later = if d.own() || !spare {
+            String::new()
+        } else {
+            format!(" (or {}, as {} are free at the least)", d.flag(Knob::Trigger), bytes(low))
+        };
         let advice = format!(
-            "the live data are above the trigger: raise {} or {}{}",
+            "what is used after a cycle is above the trigger already: raise {}{later}{}",
             d.flag(Knob::Heap),
-            d.flag(Knob::Trigger),
-            heap_words(d)
+            small_words(d)
         );
         d.find("R12", Severity::Note, "cycles follow each other at once", evidence, &[most.line], advice);
     }
-    if gap.stat.count >= GAPS && length.stat.sum > gap.stat.sum {
-        let share = length.stat.sum * 1_000_000 / (length.stat.sum + gap.stat.sum).max(1);
+    // By means: where events are missing there are more of the one than of the other.
+    let mean = |s: &Stat| s.mean().unwrap_or(0.0);
+    let (on, off) = (mean(&length.stat), mean(&gap.stat));
+    if gap.stat.count >= GAPS && on > off {
+        let share = on * 1e6 / (on + off).max(1.0);
         let evidence = format!(
             "a cycle is active {} of the time: {} on average, {} between cycles",
             percent(share as u64),
-            ms(length.stat.mean().unwrap_or(0.0) as u64),
-            ms(gap.stat.mean().unwrap_or(0.0) as u64)
+            ms(on as u64),
+            ms(off as u64)
         );
         let advice = format!(
             "the collector's share is lost for good, not from time to time: raise {}{}",
             d.flag(Knob::Heap),
-            heap_words(d)
+            small_words(d)
         );
         d.find("R13", Severity::Note, "the collector is at work most of the time", evidence, &[], advice);
     }

@@ -3,6 +3,7 @@
 use super::words::Knob;
 use super::{Desk, Severity, count, memory, ms, percent};
 use crate::figures::RunFigures;
+use crate::stat::{Distribution, Trend};
 use metronome_verbosegc::model::QuantumPhase;
 
 /// A quantum of more beats than this is an outlier.
@@ -21,11 +22,16 @@ const STRAGGLES: u64 = 5;
 const PREEMPTED_PERCENT: u64 = 33;
 /// Quanta from which on shares are judged.
 const MANY_QUANTA: u64 = 20;
+/// Values of which a hundredth is more than one.
+const MANY_VALUES: u64 = 200;
 /// Collector time before marking above this part is a matter of roots, in percent.
 const ROOTS_PERCENT: u128 = 30;
 /// A utilization below the target by no more than this, in parts per million, is the grain of printed times: two
 /// milliseconds of a window of 60.
 const GRAIN_PPM: u32 = 34_000;
+/// In wall time a window may have this much less than the target before it is worth a word, in parts per million: a busy
+/// system takes as much now and then.
+const FAR_PPM: u32 = 200_000;
 /// Names shown.
 const NAMES: usize = 4;
 
@@ -38,6 +44,7 @@ pub(super) fn rules(d: &mut Desk<'_>) {
     stragglers(d);
     preempted(d);
     roots(d);
+    in_wall_time(d);
 }
 
 /// R5.
@@ -47,7 +54,7 @@ fn long_quanta(d: &mut Desk<'_>) {
     let limit = d.beat_ns.saturating_mul(if d.own() { OWN_LONG_BEATS } else { LONG_BEATS });
     let often = d.own()
         && run.quantum.stat.count >= MANY_QUANTA
-        && run.quantum.p99 > d.beat_ns.saturating_mul(LONG_BEATS);
+        && high(&run.quantum) > d.beat_ns.saturating_mul(LONG_BEATS);
     if peak.value <= limit && !often {
         return;
     }
@@ -64,6 +71,11 @@ fn long_quanta(d: &mut Desk<'_>) {
         d.beat_words(),
     );
     d.find("R5", Severity::Risk, "a quantum far longer than planned", evidence, &[peak.line], advice);
+}
+
+/// What more than one value in a hundred exceeds, and more than one at all.
+fn high(d: &Distribution) -> u64 {
+    if d.stat.count >= MANY_VALUES { d.p99 } else { d.p90 }
 }
 
 fn cause(d: &Desk<'_>, phase: Option<QuantumPhase>, first: bool, stop: u64) -> (String, String) {
@@ -111,21 +123,24 @@ fn cause(d: &Desk<'_>, phase: Option<QuantumPhase>, first: bool, stop: u64) -> (
     }
 }
 
-/// R6.
+/// R6, by phase: what grows in one does not show beside the others.
 fn growth(d: &mut Desk<'_>) {
-    let (run, t) = (d.run, d.run.quantum_growth);
-    let Some(slope) = t.slope().filter(|s| *s > 0.0) else { return };
-    let grown = slope * run.span_ns as f64 / 1e9;
-    if t.count() < GROWTH_BEATS || t.r_squared() < GROWTH_R_SQUARED || grown < d.beat_ns as f64 / 2.0 {
-        return;
-    }
+    let run = d.run;
+    let seconds = run.span_ns as f64 / 1e9;
+    let grown = |t: &Trend| t.slope().unwrap_or(0.0) * seconds;
+    let grows = |t: &Trend| {
+        t.count() >= GROWTH_BEATS && t.r_squared() >= GROWTH_R_SQUARED && grown(t) >= d.beat_ns as f64 / 2.0
+    };
+    let growing = run.phases.iter().filter(|p| grows(&p.growth));
+    let Some(p) = growing.max_by(|a, b| grown(&a.growth).total_cmp(&grown(&b.growth))) else { return };
     let evidence = format!(
-        "the longest quantum of a heartbeat grew by {} over {:.0} s, {} heartbeats on a line (r2 {:.2})",
-        ms(grown as u64),
-        run.span_ns as f64 / 1e9,
-        t.count(),
-        t.r_squared()
+        "the longest quantum of a heartbeat{} grew by {} over {seconds:.0} s, {} heartbeats on a line (r2 {:.2})",
+        if run.phases.len() > 1 { format!(" (phase {})", p.phase.name()) } else { String::new() },
+        ms(grown(&p.growth) as u64),
+        p.growth.count(),
+        p.growth.r_squared()
     );
+    let line = p.peak.line;
     let advice = if d.own() {
         "something that one step has to do grows with the program: see the longest steps".to_owned()
     } else {
@@ -135,14 +150,7 @@ fn growth(d: &mut Desk<'_>) {
             d.flag(Knob::Region)
         )
     };
-    d.find(
-        "R6",
-        Severity::Risk,
-        "quanta grow with the run's age",
-        evidence,
-        &[run.quantum_peak.line],
-        advice,
-    );
+    d.find("R6", Severity::Risk, "quanta grow with the run's age", evidence, &[line], advice);
 }
 
 /// R7.
@@ -150,7 +158,7 @@ fn slow_stops(d: &mut Desk<'_>) {
     let run = d.run;
     let limit = d.beat_ns / STOP_PARTS;
     // On a host of ours single stops are late by the host's doing; stops given up have a rule of their own.
-    let measured = if d.own() { run.stop.p99 } else { run.stop_peak.value };
+    let measured = if d.own() { high(&run.stop) } else { run.stop_peak.value };
     if measured <= limit || (d.own() && run.stop.stat.count < MANY_QUANTA) {
         return;
     }
@@ -187,7 +195,7 @@ fn share(d: &mut Desk<'_>) {
         d.lacks("R8, R9", "all heartbeats are too short to compare their shares with the target");
     }
     if s.starved > 0 {
-        let low = s.low_ppm.map_or(0, |l| l.value);
+        let low = s.starved_low.map_or(0, |l| l.value);
         let evidence = format!(
             "{} in which free memory fell, while the collector had {} at the least (it may have {}), first at line {}",
             count(s.starved, "heartbeat"),
@@ -208,7 +216,7 @@ fn share(d: &mut Desk<'_>) {
                 d.flag(Knob::Threads)
             )
         };
-        let lines = [s.starved_line, s.low_ppm.map_or(0, |l| l.line)];
+        let lines = [s.starved_line, s.starved_low.map_or(0, |l| l.line)];
         d.find("R8", Severity::Risk, "the collector is starved", evidence, &lines, advice);
     }
     if departed > 0 || broken.is_some() {
@@ -218,9 +226,13 @@ fn share(d: &mut Desk<'_>) {
             evidence.push(format!("the target was left {}: {}", count(departed, "time"), why.join(", ")));
         }
         if let Some(low) = run.own.departure_low {
-            evidence.push(format!("down to {} for the program, line {}", percent(low.value), low.line));
+            evidence.push(format!(
+                "by plan as little as {} of a window remained to the program, line {}",
+                percent(low.value),
+                low.line
+            ));
         }
-        if let Some((window, ppm)) = broken {
+        if let Some((window, ppm)) = least.filter(|_| broken.is_some() || departed > 0) {
             evidence.push(format!(
                 "least utilization of {} windows {} (target {})",
                 ms(window),
@@ -236,10 +248,11 @@ fn share(d: &mut Desk<'_>) {
                 d.flag(Knob::Target)
             ),
             None => format!(
-                "the program allocates faster than the collector frees: raise {}, or lower {} or the rate of allocation{}",
-                d.flag(Knob::Heap),
-                d.flag(Knob::Target),
-                memory::heap_words(d)
+                "the program allocates faster than the collector frees: {}",
+                memory::more_room(
+                    d,
+                    &format!(", or lower {} or the rate of allocation", d.flag(Knob::Target))
+                )
             ),
         };
         let lines = [run.own.departure_low.map_or(0, |l| l.line), run.own.enough_heap.line];
@@ -312,6 +325,7 @@ pub(super) fn is_preempted(run: &RunFigures) -> bool {
     let own = &run.own;
     let lost = own.cpu_wall_ns.saturating_sub(own.cpu_ns);
     own.cpu_quanta >= MANY_QUANTA
+        && own.cpu_wall_ns > 0
         && lost.saturating_mul(100) >= own.cpu_wall_ns.saturating_mul(PREEMPTED_PERCENT)
 }
 
@@ -347,17 +361,49 @@ fn roots(d: &mut Desk<'_>) {
         return;
     }
     let run = d.run;
-    // By the longest step of each heartbeat: the phase does not tell, as marking begins while handles are taken.
-    let named = ["roots", "globals", "pass"].iter().filter_map(|s| run.own.steps.get(*s));
-    let (sum, all): (u128, u128) = (named.map(|s| s.sum).sum(), run.quantum.stat.sum);
-    if run.quanta < MANY_QUANTA || sum * 100 < all * ROOTS_PERCENT {
+    let (sum, all) = (run.own.handles_ns, run.own.stepped_ns);
+    if all == 0 || run.quanta < MANY_QUANTA || sum * 100 < all * ROOTS_PERCENT {
         return;
     }
     let evidence = format!(
-        "{} of the collector's time went to quanta whose longest step was one over handles (roots, globals)",
-        percent((sum * 1_000_000 / all.max(1)) as u64)
+        "{} of the collector's time in cycles went to steps over handles (roots, globals): {} of {}",
+        percent((sum * 1_000_000 / all) as u64),
+        ms(u64::try_from(sum).unwrap_or(u64::MAX)),
+        ms(u64::try_from(all).unwrap_or(u64::MAX))
     );
     let advice = "handle tables are deep: keep data in objects (slots, arrays) instead of one Root or Global each, and drop \
                   handles that are no longer needed";
     d.find("O3", Severity::Risk, "deep handle tables", evidence, &[], advice.into());
+}
+
+/// O8.
+fn in_wall_time(d: &mut Desk<'_>) {
+    let window = d.run.window_ns();
+    let Some(mmu) = d.run.own.mmu.iter().find(|m| Some(m.window_ns) == window) else { return };
+    let Some(wall) = mmu.wall_ppm.filter(|wall| wall.saturating_add(FAR_PPM) < d.target_ppm) else { return };
+    if mmu.charged_ppm < d.target_ppm {
+        // R9 says it.
+        return;
+    }
+    let mut evidence = format!(
+        "in wall time the program had {} of the worst {} (target {}); {} by the time that the collector itself took",
+        percent(u64::from(wall)),
+        ms(mmu.window_ns),
+        percent(u64::from(d.target_ppm)),
+        percent(u64::from(mmu.charged_ppm))
+    );
+    let can = d.contract.and_then(|c| c.utilization_for_heap).filter(|can| *can < d.target_ppm);
+    if let Some(can) = can {
+        evidence += &format!("; by the contract this heap keeps {} at most", percent(u64::from(can)));
+    }
+    let mut advice = format!(
+        "what is between the two was taken by the system: see `metronome check`, {}, {}",
+        d.flag(Knob::Priority),
+        d.flag(Knob::Threads)
+    );
+    if can.is_some() {
+        advice +=
+            &format!("; and the heap has no reserve: raise {}{}", d.flag(Knob::Heap), memory::heap_words(d));
+    }
+    d.find("O8", Severity::Note, "in wall time the target was missed", evidence, &[], advice);
 }

@@ -73,11 +73,11 @@ fn work(d: &mut Desk<'_>) {
         d.find("R18", Severity::Note, "the mark queue overflowed", evidence, &[w.overflow_line], advice);
     }
     let cycles = d.run.cycles;
-    if cycles >= UNLOAD_CYCLES && w.class_unloads.saturating_mul(2) > cycles {
+    if cycles >= UNLOAD_CYCLES && w.class_unload_cycles.saturating_mul(2) > cycles {
         let evidence = format!(
-            "{} unloaded in {} of {cycles} cycles",
+            "{} unloaded, in {} of {cycles} cycles",
             count(w.classes_unloaded, "class").replace("classs", "classes"),
-            w.class_unloads
+            w.class_unload_cycles.min(cycles)
         );
         let advice = "classes come and go all the time: keep class loaders, or -Xnoclassgc; unloading makes long quanta";
         d.find(

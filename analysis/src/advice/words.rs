@@ -21,7 +21,7 @@ pub(super) const fn flag(writer: Writer, knob: Knob) -> &'static str {
     match (writer, knob) {
         (Writer::MetronomeGc, Knob::Heap) => "heap (--heap, METRONOME_HEAP)",
         (Writer::MetronomeGc, Knob::Target) => "target_utilization (--target-utilization)",
-        (Writer::MetronomeGc, Knob::Trigger) => "trigger (--trigger; paced is the default)",
+        (Writer::MetronomeGc, Knob::Trigger) => "trigger (--trigger)",
         (Writer::MetronomeGc, Knob::Beat) => "quantum (--quantum)",
         (Writer::MetronomeGc, Knob::Window) => "window (--window)",
         (Writer::MetronomeGc, Knob::Explicit) => "the calls of Heap::collect",

@@ -1,6 +1,6 @@
 //! Heartbeats: quanta in sum.
 
-use super::{MAX_HEARTBEATS, RunBuilder, Spot, group_stat, named};
+use super::{RunBuilder, Since, Spot};
 use crate::contract::DEFAULT_TARGET_PPM;
 use crate::figures::{HeartbeatRow, Low, Range};
 use crate::series::Amount;
@@ -8,6 +8,8 @@ use metronome_verbosegc::model::{Heartbeat, LongestAt, QuantaDetail, QuantumPhas
 
 /// Shares of shorter intervals say little: printed times have a millisecond's grain, and a window may be full.
 const LONG_INTERVAL_NS: u64 = 200_000_000;
+/// Heartbeats shorter than this (or than the window of the target) tell no utilization of their own in pictures.
+const SHORT_INTERVAL_NS: u64 = 10_000_000;
 /// Windows that a heartbeat must span for its share to be compared with the target.
 const LONG_WINDOWS: u64 = 10;
 /// A share above what the target leaves by this much, in parts per million, breaks it; less is rounding.
@@ -26,10 +28,10 @@ impl RunBuilder {
             let n = known;
             self.quantum.add_group(n, q.min_ns, q.mean_ns, q.max_ns);
             self.f.quantum_peak.add(q.max_ns, spot.line, spot.at_ns);
-            self.f.quantum_growth.add(spot.at_ns as f64 / 1e9, q.max_ns as f64);
             let p = &mut self.phases[phase as usize];
             p.quantum.add_group(n, q.min_ns, q.mean_ns, q.max_ns);
             p.peak.add(q.max_ns, spot.line, spot.at_ns);
+            p.growth.add(spot.at_ns as f64 / 1e9, q.max_ns as f64);
             p.longest_is_first += u64::from(h.longest_at == Some(LongestAt::InHeartbeat(0)));
         }
         if let Some((mark, interval)) = self.mark_ns.zip(h.interval_ns)
@@ -60,15 +62,22 @@ impl RunBuilder {
         if let Some(ns) = h.allocator_sweep.and_then(|s| s.max_ns) {
             self.f.work.allocator_sweep.add(ns, spot.line, spot.at_ns);
         }
-        let interval = h.interval_ns.or(h.derived_interval_ns).filter(|_| !spot.clock_error);
-        let share = h.collector_share_ppm().filter(|_| !spot.clock_error);
+        let interval = self.interval(spot, h).filter(|_| !spot.clock_error);
+        let share = interval.and_then(|interval| {
+            let ppm = (u128::from(h.collector_ns()?) * 1_000_000).checked_div(u128::from(interval))?;
+            // Beyond all of the time it can be by the grain of exact times and cut means only.
+            let most = if h.detail.is_some() { 1_000_000 } else { u128::from(u32::MAX) };
+            u32::try_from(ppm.min(most)).ok()
+        });
+        self.follow(spot, h);
         self.picture(spot, h, interval);
-        let fell = self.in_cycle(h, interval, measured.map(|q| q.mean_ns.saturating_mul(known)));
+        let fell =
+            !spot.partial & self.in_cycle(h, interval, measured.map(|q| q.mean_ns.saturating_mul(known)));
         if let (Some(interval), Some(share)) = (interval, share) {
             self.share(spot, h, interval, share, fell);
         }
         if let Some(detail) = &h.detail {
-            self.detail(spot, h, detail);
+            self.detail(spot, detail);
         }
         self.mark_ns = Some(spot.at_ns);
         let row = HeartbeatRow {
@@ -82,8 +91,37 @@ impl RunBuilder {
             free_min_bytes: h.heap_free.map(|b| b.min_bytes),
             share_ppm: share,
         };
-        let most = self.most(MAX_HEARTBEATS);
-        self.f.heartbeats.push(row, most);
+        self.keep_heartbeat(row);
+    }
+
+    /// What the quanta of a heartbeat are a share of: as written, else from what was before, in exact times where the log
+    /// has them.
+    fn interval(&self, spot: Spot, h: &Heartbeat) -> Option<u64> {
+        if h.interval_ns.is_some() {
+            return h.interval_ns;
+        }
+        if let Some(d) = h.detail.as_deref().filter(|d| d.first_start_ns < d.last_end_ns) {
+            let from = self.since.and_then(|s| s.mono_ns).filter(|ns| *ns <= d.first_start_ns);
+            return Some(d.last_end_ns - from.unwrap_or(d.first_start_ns));
+        }
+        self.since.filter(|_| spot.fine).map(|since| spot.at_ns - since.at_ns)
+    }
+
+    /// The exact times of a heartbeat of this project's.
+    fn follow(&mut self, spot: Spot, h: &Heartbeat) {
+        let exact = h.detail.as_deref().map(|d| (d.first_start_ns, d.last_end_ns));
+        let exact = exact.filter(|(from, to)| from < to && !spot.clock_error);
+        let since = Since { at_ns: spot.at_ns, mono_ns: exact.map(|e| e.1) };
+        self.since = spot.fine.then_some(since);
+        let Some(cycle) = &mut self.cycle else { return };
+        let Some((from, to)) = exact else { return };
+        if cycle.mono.is_none()
+            && let Some(end) = self.last_cycle_mono_ns
+            && cycle.gap_ns.take().is_some()
+        {
+            self.cycle_gap.add(from.saturating_sub(end));
+        }
+        cycle.mono = Some((cycle.mono.map_or(from, |m| m.0), to));
     }
 
     fn picture(&mut self, spot: Spot, h: &Heartbeat, interval: Option<u64>) {
@@ -123,6 +161,14 @@ impl RunBuilder {
         let Some(free) = h.heap_free else { return false };
         row.free_min_bytes = Some(row.free_min_bytes.map_or(free.min_bytes, |b| b.min(free.min_bytes)));
         cycle.last_free_max = Some(free.max_bytes);
+        // Sweeping makes memory free: only what is less than before fell.
+        let before = cycle.last_free_min.replace(free.min_bytes);
+        let sweeps = h.phase == Some(QuantumPhase::Sweep);
+        let fell = match before {
+            Some(before) if sweeps => free.min_bytes < before,
+            None if sweeps => false,
+            _ => free.min_bytes < free.max_bytes || before.is_some_and(|before| free.min_bytes < before),
+        };
         let marks = matches!(h.phase, Some(QuantumPhase::Mark | QuantumPhase::Precollect));
         if marks {
             let start = row.free_start_bytes.unwrap_or(free.max_bytes).max(free.max_bytes);
@@ -131,22 +177,28 @@ impl RunBuilder {
             let before = *lowest;
             *lowest = before.min(free.min_bytes);
             if let (Some(interval), false) = (interval, self.own) {
-                let fell = free.max_bytes.saturating_sub(free.min_bytes);
+                let lost = free.max_bytes.saturating_sub(free.min_bytes);
                 let end = self.axis.now_ns();
-                self.f.series.spread(end.saturating_sub(interval), end, fell, Amount::Allocated);
+                self.f.series.spread(end.saturating_sub(interval), end, lost, Amount::Allocated);
             }
         }
-        free.min_bytes < free.max_bytes
+        fell
     }
 
     fn share(&mut self, spot: Spot, h: &Heartbeat, interval: u64, share: u32, fell: bool) {
         let config = self.f.config.as_deref();
         let target = config.and_then(|c| c.target_ppm).unwrap_or(DEFAULT_TARGET_PPM);
         let window = config.and_then(|c| c.window_ns).unwrap_or(0);
+        if interval >= window.max(SHORT_INTERVAL_NS) {
+            let b = self.f.series.at(spot.at_ns);
+            b.share_max_ppm = b.share_max_ppm.max(Some(share.min(1_000_000)));
+        }
         let s = &mut self.f.share;
+        s.rough |= h.interval_ns.is_none() && h.detail.is_none();
         s.heartbeats += 1;
         s.collector_ns = s.collector_ns.saturating_add(h.collector_ns().unwrap_or(0));
         s.interval_ns = s.interval_ns.saturating_add(interval);
+        s.peak_of_all_ppm = s.peak_of_all_ppm.max(share);
         if interval < LONG_INTERVAL_NS.max(window.saturating_mul(LONG_WINDOWS)) {
             return;
         }
@@ -159,10 +211,13 @@ impl RunBuilder {
         s.above_target += u64::from(share > left.saturating_add(ABOVE_PPM));
         if fell && share < left / 2 {
             super::first(&mut s.starved, &mut s.starved_line, spot.line);
+            if s.starved_low.is_none_or(|low| u64::from(share) < low.value) {
+                s.starved_low = Some(Low { value: u64::from(share), line: spot.line, at_ns: spot.at_ns });
+            }
         }
     }
 
-    fn detail(&mut self, spot: Spot, h: &Heartbeat, d: &QuantaDetail) {
+    fn detail(&mut self, spot: Spot, d: &QuantaDetail) {
         self.own = true;
         let o = &mut self.f.own;
         let (line, at) = (spot.line, spot.at_ns);
@@ -179,7 +234,5 @@ impl RunBuilder {
             o.step_name.clone_from(&d.longest_step);
         }
         o.step_peak.add(d.longest_step_ns, line, at);
-        let mean = h.quantum.map_or(0, |q| q.mean_ns);
-        group_stat(named(&mut o.steps, &d.longest_step), h.quantum_count.unwrap_or(0), mean);
     }
 }

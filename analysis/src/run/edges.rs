@@ -1,6 +1,6 @@
 //! Starts and ends of triggers and cycles.
 
-use super::{MAX_ROWS, OpenCycle, RunBuilder, Spot, named};
+use super::{MAX_ROWS, OpenCycle, RunBuilder, Since, Spot, named};
 use crate::series::Amount;
 use metronome_verbosegc::model::{CycleEdge, Generation};
 
@@ -28,23 +28,26 @@ impl RunBuilder {
         self.mark(spot, "trigger-end", || "use of memory fell below the trigger".into());
     }
 
-    pub(super) fn cycle_start(&mut self, spot: Spot, edge: &CycleEdge) {
+    pub(super) fn cycle_start(&mut self, spot: Spot, edge: &CycleEdge, id: Option<u64>) {
+        self.flush_cycle();
+        self.flush_length();
         if self.cycle.take().is_some() {
             self.f.cycles_incomplete += 1;
         }
-        if let Some(end) = self.last_cycle_end_ns {
+        let mut cycle = OpenCycle { id, ..OpenCycle::default() };
+        if let (Some(end), false) = (self.last_cycle_end_ns, spot.clock_error) {
             // The 2007 form tells it, the OpenJ9 form prints milliseconds.
-            let told = edge.interval_ns.filter(|_| self.f.generation == Some(Generation::V2007));
-            if !spot.clock_error {
-                self.cycle_gap.add(told.unwrap_or(spot.at_ns - end));
+            match edge.interval_ns.filter(|_| self.f.generation == Some(Generation::V2007)) {
+                Some(told) => self.cycle_gap.add(told),
+                None => cycle.gap_ns = Some(spot.at_ns - end),
             }
         }
+        self.since = spot.fine.then_some(Since { at_ns: spot.at_ns, mono_ns: None });
         if self.trigger_start_ns.is_some() {
             self.cycles_in_trigger += 1;
             let n = self.cycles_in_trigger;
             self.f.cycles_per_trigger.add(n, spot.line, spot.at_ns);
         }
-        let mut cycle = OpenCycle::default();
         cycle.row.start_ns = Some(spot.at_ns);
         cycle.row.free_start_bytes = edge.heap_free_bytes;
         if let Some(reason) = &edge.reason {
@@ -56,18 +59,35 @@ impl RunBuilder {
         self.cycle = Some(cycle);
     }
 
-    pub(super) fn cycle_end(&mut self, spot: Spot, edge: &CycleEdge) {
+    pub(super) fn cycle_end(&mut self, spot: Spot, edge: &CycleEdge, start_id: Option<u64>) {
         self.f.cycles += 1;
-        let cycle = self.cycle.take().unwrap_or_default();
+        self.flush_cycle();
+        self.flush_length();
+        let mut cycle = self.cycle.take().unwrap_or_default();
+        self.rough_gap(&mut cycle);
+        if let (Some(a), Some(b)) = (cycle.id, start_id)
+            && a != b
+            && b > 1
+        {
+            // The start belongs to another cycle: an end and a start between are lost.
+            self.f.cycles_incomplete += 1;
+            cycle = OpenCycle { torn: true, ..OpenCycle::default() };
+        }
+        let mono = cycle.mono;
         let mut row = cycle.row;
         row.line = spot.line;
         row.end_ns = spot.at_ns;
         row.free_end_bytes = edge.heap_free_bytes.or(cycle.last_free_max);
         if let Some(start) = row.start_ns {
-            let ns = edge.interval_ns.filter(|_| !spot.clock_error).unwrap_or(spot.at_ns - start);
-            if !spot.clock_error {
-                self.cycle_length.add(ns);
+            // The 2007 form tells it to the microsecond, this project's logs to the nanosecond; else printed times do.
+            let exact = mono.map(|(from, to)| to.saturating_sub(from)).or(edge.interval_ns);
+            let told = edge.interval_ns.or(exact).filter(|_| !spot.clock_error);
+            match told {
+                Some(ns) => self.cycle_length.add(ns),
+                None if !spot.clock_error && !cycle.torn => self.rough_length = Some(spot.at_ns - start),
+                None => {}
             }
+            row.length_ns = told.or(self.rough_length);
             self.f.series.spread(start, spot.at_ns, spot.at_ns - start, Amount::Cycle);
         }
         // Allocation while marking only: sweeping frees at the same time.
@@ -75,22 +95,26 @@ impl RunBuilder {
         self.f.series.free(spot.at_ns, edge.heap_free_bytes);
         if let Some(free) = row.free_end_bytes {
             self.f.free_after_cycle.add(free);
-            if !self.own
-                && let Some(heap) = self.f.heap_bytes
-            {
-                self.f.used_after_cycle.add(spot.at_ns as f64 / 1e9, heap.saturating_sub(free) as f64);
-            }
         }
         self.last_cycle_end_ns = Some(spot.at_ns);
-        let most = self.most(MAX_ROWS);
-        self.f.cycle_rows.push(row, most);
-        self.ended_cycle = (self.f.cycle_rows.omitted == 0).then(|| self.f.cycle_rows.rows.len() - 1);
+        self.last_cycle_mono_ns = mono.map(|m| m.1);
+        row.torn = cycle.torn;
+        self.ended_cycle = Some(row);
+    }
+
+    /// No quantum told when the cycle began: printed times do.
+    pub(super) fn rough_gap(&mut self, cycle: &mut OpenCycle) {
+        if let Some(ns) = cycle.gap_ns.take() {
+            self.cycle_gap.add(ns);
+            self.f.gaps_rough = true;
+        }
     }
 
     /// A cycle without its end is shown as far as the log goes.
     pub(super) fn close_cycle_at_end(&mut self) {
-        let Some(cycle) = self.cycle.take() else { return };
+        let Some(mut cycle) = self.cycle.take() else { return };
         self.f.cycles_incomplete += 1;
+        self.rough_gap(&mut cycle);
         if let Some(start) = cycle.row.start_ns {
             let now = self.axis.now_ns();
             self.f.series.spread(start, now, now - start, Amount::Cycle);

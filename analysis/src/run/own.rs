@@ -5,6 +5,9 @@ use crate::figures::{Low, Straggler};
 use crate::series::Amount;
 use metronome_verbosegc::model::{CycleFacts, Departure, Event, StopCancelled};
 
+/// How notes tell of failed allocations, and of the heap that they would not have failed in.
+const FAILED: &str = " returned an error to the program";
+const ENOUGH: &str = " bytes would have been enough";
 /// Windows kept of those whose utilization the run measured.
 const MAX_WINDOWS: usize = 64;
 
@@ -12,7 +15,7 @@ impl RunBuilder {
     pub(super) fn own_event(&mut self, spot: Spot, event: &Event) {
         self.own = true;
         match event {
-            Event::Cycle(c) => self.facts(spot, c),
+            Event::Cycle(c) => self.facts(c),
             Event::StopCancelled(s) => self.cancelled(spot, s),
             Event::Departure(d) => self.departure(spot, d),
             Event::LostRecords(l) => {
@@ -51,6 +54,7 @@ impl RunBuilder {
             }
             Event::Summary(s) => self.f.own.summary = Some(s.clone()),
             Event::Note(n) => {
+                self.failed(spot, &n.text);
                 let most = self.most(MAX_ROWS);
                 self.f.own.notes.push((spot.line, n.text.clone()), most);
                 self.mark(spot, "note", || n.text.clone());
@@ -60,20 +64,40 @@ impl RunBuilder {
         }
     }
 
-    fn facts(&mut self, spot: Spot, c: &CycleFacts) {
+    fn facts(&mut self, c: &CycleFacts) {
         self.f.own.allocated.add(c.allocated_bytes);
+        if let Some(ns) = c.handles_ns {
+            self.f.own.handles_ns += u128::from(ns);
+            self.f.own.stepped_ns += u128::from(c.cpu_ns.unwrap_or(c.collector_ns));
+        }
         if let Some(live) = c.live_bytes {
             self.f.own.live.add(live);
-            self.f.used_after_cycle.add(spot.at_ns as f64 / 1e9, live as f64);
         }
-        let Some(i) = self.ended_cycle.take() else { return };
-        let Some(row) = self.f.cycle_rows.rows.get_mut(i) else { return };
+        let Some(row) = &mut self.ended_cycle else { return };
         row.quanta = c.quanta;
         row.collector_ns = c.collector_ns;
         row.allocated_bytes = Some(c.allocated_bytes);
         row.live_bytes = c.live_bytes;
         if let Some(start) = row.start_ns {
             self.f.series.spread(start, row.end_ns, c.allocated_bytes, Amount::Allocated);
+        }
+        self.flush_cycle();
+    }
+
+    /// `3 allocations returned an error to the program (5 in all): 28007168 bytes would have been enough ...`
+    fn failed(&mut self, spot: Spot, text: &str) {
+        let Some((count, rest)) = text.split_once(FAILED) else { return };
+        let count = count.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(1);
+        let o = &mut self.f.own;
+        if o.failed == 0 {
+            o.failed_line = spot.line;
+        }
+        o.failed = o.failed.saturating_add(count);
+        let enough = rest
+            .split_once(ENOUGH)
+            .and_then(|(before, _)| before.rsplit([' ', '=']).next()?.parse::<u64>().ok());
+        if let Some(bytes) = enough {
+            o.enough_heap.add(bytes, spot.line, spot.at_ns);
         }
     }
 

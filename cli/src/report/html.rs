@@ -246,6 +246,16 @@ fn others(logs: &[ReadLog], more: u64) -> String {
             subject::MOST
         ));
     }
+    for log in logs.iter().filter(|l| l.analysis.runs.omitted > 0) {
+        let (a, name) = (&log.analysis, escape::clipped(&log.file));
+        rows.push(format!(
+            "<li>{name}: {} runs beyond the first {} are judged, but have no figures; {} of them have findings: see \
+             <code>metronome advise</code></li>",
+            a.runs.omitted,
+            a.runs.rows.len(),
+            a.beyond.sick
+        ));
+    }
     if rows.is_empty() {
         return String::new();
     }

@@ -93,7 +93,8 @@ impl Serialize for One<'_> {
             "input_error": log.broke_off,
             "diagnostics_omitted": beyond(a.diagnostics.rows.len(), a.diagnostics.omitted, rows),
             "runs_omitted": beyond(a.runs.rows.len(), a.runs.omitted, runs),
-            "findings_omitted": beyond(advice.findings.len(), 0, rows),
+            "runs_beyond_with_findings": a.beyond.sick,
+            "findings_omitted": beyond(advice.findings.len(), a.beyond.findings.omitted, rows),
         });
         entries(&mut map, &head)?;
         let refused = a.refused.rows.iter().take(rows);
@@ -224,7 +225,9 @@ fn figures(r: &RunFigures, rows: usize) -> Value {
         "collector_share_percent": r.share.ppm().map(percent),
         "cycles": r.cycles,
         "cycles_incomplete": r.cycles_incomplete,
+        "cycle_rows_omitted": r.cycle_rows.omitted,
         "cycle_ms": distribution(&r.cycle_length),
+        "cycle_ms_exact": !r.lengths_rough,
         "cycle_gap_ms": distribution(&r.cycle_gap),
         "trigger_open": r.trigger_open,
         "synchronous_omitted": beyond(r.synchronous.rows.len(), r.synchronous.omitted, rows),
@@ -259,6 +262,7 @@ fn totals(r: &RunFigures) -> Value {
         "share": {
             "heartbeats": s.heartbeats,
             "long_heartbeats": s.long_heartbeats,
+            "peak_of_all_percent": (s.heartbeats > 0).then(|| f64::from(s.peak_of_all_ppm) / 1e4),
             "peak_percent": (s.long_heartbeats > 0).then(|| s.peak_ppm.value as f64 / 1e4),
             "above_target": s.above_target,
             "starved": s.starved,

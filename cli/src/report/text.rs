@@ -85,7 +85,22 @@ pub(super) fn log(log: &ReadLog, advice: &Advice, verbose: bool) -> String {
         }
     }
     if a.runs.total() > RUNS as u64 {
-        t.line(format!("  {} more runs: see --json", a.runs.total() - RUNS as u64));
+        t.line(format!(
+            "  {} more runs are not shown; the findings are of all runs",
+            grouped(a.runs.total() - RUNS as u64)
+        ));
+        if a.runs.omitted > 0 {
+            let (kept, b) = (a.runs.rows.len() as u64, &a.beyond);
+            t.line(format!(
+                "  --json has the figures of the first {}; {} of the {} runs beyond have findings",
+                grouped(kept),
+                grouped(b.sick),
+                grouped(a.runs.omitted)
+            ));
+        }
+        if a.beyond.findings.omitted > 0 {
+            t.line(format!("  {} findings of those are not shown", grouped(a.beyond.findings.omitted)));
+        }
     }
     let shown = if verbose { usize::MAX } else { DIAGNOSTICS };
     let total = a.diagnostics.total();
@@ -154,13 +169,17 @@ fn run(t: &mut Text, index: usize, several: bool, r: &RunFigures) {
     if !r.quantum.stat.is_empty() && !r.quantum.exact {
         t.row("~", "estimated: heartbeats tell count, least, mean and most of their quanta only");
     }
+    if r.lengths_rough || r.gaps_rough {
+        t.row("~", "of cycles: from printed times, which are cut to milliseconds");
+    }
 }
 
 /// Percentiles that are estimates have a `~`.
-fn distribution(d: &Distribution) -> String {
-    let about = if d.exact { "" } else { "~" };
+fn distribution(d: &Distribution, rough: bool) -> String {
+    let about = if d.exact && !rough { "" } else { "~" };
+    let rough = if rough { "~" } else { "" };
     format!(
-        "min {}, mean {}, p50 {about}{}, p99 {about}{}, p99.9 {about}{}, max {}",
+        "min {rough}{}, mean {rough}{}, p50 {about}{}, p99 {about}{}, p99.9 {about}{}, max {rough}{}",
         time(d.stat.min),
         time(d.stat.mean().unwrap_or(0.0) as u64),
         time(d.p50),
@@ -176,19 +195,19 @@ fn times(t: &mut Text, r: &RunFigures) {
     }
     t.row("quanta", format!("{} in {}", grouped(r.quanta), count(r.heartbeats.total(), "heartbeat")));
     if !r.quantum.stat.is_empty() {
-        t.row("quantum", distribution(&r.quantum));
+        t.row("quantum", distribution(&r.quantum, false));
         t.row("longest", format!("{} at line {}", time(r.quantum_peak.value), r.quantum_peak.line));
     }
     if r.phases.len() > 1 {
         for p in &r.phases {
             t.row(
                 &format!("  {}", p.phase.name()),
-                format!("{}, {}", grouped(p.quantum.stat.count), distribution(&p.quantum)),
+                format!("{}, {}", grouped(p.quantum.stat.count), distribution(&p.quantum, false)),
             );
         }
     }
     if !r.stop.stat.is_empty() {
-        t.row("time to stop", distribution(&r.stop));
+        t.row("time to stop", distribution(&r.stop, false));
     }
 }
 
@@ -197,7 +216,8 @@ fn utilization(t: &mut Text, r: &RunFigures) {
         t.row(
             "collector share",
             format!(
-                "{:.1} % of the time that heartbeats cover ({})",
+                "{}{:.1} % of the time that heartbeats cover ({})",
+                if r.share.rough { "~" } else { "" },
                 f64::from(share) / 1e4,
                 time(r.share.interval_ns)
             ),
@@ -285,10 +305,10 @@ fn cycles(t: &mut Text, r: &RunFigures) {
         t.row("cycles", format!("{}{open}", grouped(r.cycles)));
     }
     if !r.cycle_length.stat.is_empty() {
-        t.row("cycle length", distribution(&r.cycle_length));
+        t.row("cycle length", distribution(&r.cycle_length, r.lengths_rough));
     }
     if !r.cycle_gap.stat.is_empty() {
-        t.row("between cycles", distribution(&r.cycle_gap));
+        t.row("between cycles", distribution(&r.cycle_gap, r.gaps_rough));
     }
     if r.triggers_ns.total() > 0 {
         let longest = r.triggers_ns.rows.iter().max().copied().unwrap_or(0);

@@ -70,7 +70,7 @@ fn long_log(rounds: u64) -> String {
         );
     };
     for round in 0..rounds {
-        op(&mut log, "cycle-start", "type=\"global\" contextid=\"1\" intervalms=\"500.0\"", "");
+        op(&mut log, "cycle-start", "type=\"global\" contextid=\"1\" intervalms=\"1370.0\"", "");
         for beat in 0..7 {
             let max = if (round, beat) == (rounds / 2, 3) { 77_777 } else { 1_000 + random(2_500) };
             let free =

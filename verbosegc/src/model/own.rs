@@ -83,6 +83,8 @@ own_element! {
         predicted_collector_ns: Option<u64> = opt_ms "predictedCollectorMs",
         /// Collector CPU time.
         cpu_ns: Option<u64> = opt_ms "cpuMs",
+        /// Of it, in steps over handles (roots, globals).
+        handles_ns: Option<u64> = opt_ms "handlesMs",
         /// Bytes allocated by the mutators during the cycle.
         allocated_bytes: u64 = count "allocatedBytes",
         /// The same as predicted at the cycle's start.
@@ -129,7 +131,7 @@ own_element! {
         window_ns: u64 = ms "windowMs",
         /// The target.
         target_ppm: u32 = ppm "targetPercent",
-        /// What is left to the mutators of each window from then on, by the new plan.
+        /// What is left to the mutators of each window from then on, by the new plan; what they had may be more.
         achieved_ppm: u32 = ppm "achievedPercent",
         /// The heap that would have been enough by the contract: `(1 + f)(m + 2A)` with the three below (more where cycles start late
         /// by a static trigger).

@@ -157,6 +157,7 @@ fn fact(g: &mut Gen, now: &mut u64) -> Fact {
                 live_bytes: opt(g, size),
                 floating_objects: opt(g, size),
                 floating_bytes: opt(g, size),
+                handles_ns: opt(g, us),
             },
         ),
         6 => {

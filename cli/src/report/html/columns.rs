@@ -52,6 +52,9 @@ pub(super) fn columns(run: &RunFigures, most: usize) -> Vec<Column> {
                     let left = 1.0 - (taken / length).min(1.0);
                     (c.worst, c.best) = (c.worst.min(left), c.best.max(left));
                 }
+                if let Some(ppm) = b.share_max_ppm {
+                    c.worst = c.worst.min(1.0 - f64::from(ppm) / 1e6);
+                }
                 busy += taken;
                 time += length;
                 cycle += b.cycle_ns as f64;
@@ -123,6 +126,18 @@ pub(super) fn lists(columns: &[Column], utilization: bool) -> Value {
 mod tests {
     use super::*;
     use metronome_analysis::Range;
+
+    #[test]
+    fn the_worst_heartbeat_of_a_wide_bucket_is_the_worst_of_its_column() {
+        let mut run = RunFigures { span_ns: 100_000, ..RunFigures::default() };
+        run.series.bucket_ns = 10_000;
+        run.series.buckets = vec![Bucket { collector_ns: 300, ..Bucket::default() }; 10];
+        run.series.buckets[7].share_max_ppm = Some(960_000);
+        for most in [1, 3, 10] {
+            let worst = columns(&run, most).iter().map(|c| c.worst).fold(1.0, f64::min);
+            assert!((worst - 0.04).abs() < 1e-9, "{most}: {worst}");
+        }
+    }
 
     /// Every extreme of the buckets is one of the columns, however few there are.
     #[test]

@@ -65,7 +65,8 @@ fn utilization(subjects: &[Subject<'_>]) -> Block {
         }
         let points = s.columns.iter().map(|c| (c.middle(), c.utilization * 100.0)).collect();
         shapes.push(Shape::Line { points, ink, width: 3 });
-        legend.push((ink, called(s, several, "utilization: line the mean, band the extremes")));
+        legend
+            .push((ink, called(s, several, "utilization: line the mean, band down to the worst heartbeat")));
     }
     let mut targets: Vec<f64> =
         shown.iter().filter_map(|s| s.facts.number("judged/target_percent")).collect();
@@ -105,7 +106,8 @@ pub(super) fn picture(
 
 /// Stretches in which cycles were active, the darker the more of the time.
 fn shading(columns: &[Column]) -> Vec<Shape> {
-    let depth = |c: &Column| (c.cycle * 3.0).round() as u8;
+    // A short cycle in a wide column is shown as well.
+    let depth = |c: &Column| if c.cycle > 0.0 { ((c.cycle * 3.0).round() as u8).max(1) } else { 0 };
     let stretches = columns.chunk_by(|a, b| depth(a) == depth(b)).filter(|c| depth(&c[0]) > 0);
     stretches
         .map(|c| Shape::Rect {
@@ -294,4 +296,22 @@ fn allocation(subjects: &[Subject<'_>]) -> Block {
                 tells.";
     let y = Scale::linear(Unit::Rate, 0.0, most * 1.1, 5);
     picture("allocation", TITLE, note, time(subjects), y, shapes, legend)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_cycles_in_wide_columns_are_shaded() {
+        let column = |i: u32, cycle| Column {
+            from_ns: f64::from(i),
+            to_ns: f64::from(i + 1),
+            cycle,
+            ..Column::default()
+        };
+        let columns: Vec<Column> = (0..9).map(|i| column(i, if i % 3 == 0 { 0.03 } else { 0.0 })).collect();
+        assert_eq!(shading(&columns).len(), 3);
+        assert_eq!(shading(&[column(0, 0.0)]).len(), 0);
+    }
 }

@@ -106,7 +106,7 @@ fn groups(subjects: &[Subject<'_>]) -> Vec<(&'static str, Vec<Row<'static>>)> {
         value("Heartbeats", "heartbeat_count", Show::Count),
         value("Quanta", "quanta", Show::Count),
         value("Collector's share", "collector_share_percent", Show::Percent),
-        value("Highest share of a heartbeat", "share/peak_percent", Show::Percent),
+        value("Highest share of a long heartbeat", "share/peak_percent", Show::Percent),
         counted("Heartbeats above the target's share", "share/above_target"),
         counted("Heartbeats that starved", "share/starved"),
     ];

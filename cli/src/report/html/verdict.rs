@@ -111,8 +111,9 @@ fn sentences(s: &Subject<'_>, measured: bool, still: &Stat) -> Vec<String> {
             out.push(format!("By quanta, the program had {least} of the worst {window} (target {target})."));
         }
         (Some(least), None) => out.push(format!(
-            "The heartbeat that left least to the program left {least} (target {target}). Heartbeats are averages: \
-             shorter windows cannot be judged."
+            "The heartbeat that left least to the program left {least} (target {target}), of the {} of {} heartbeats that \
+             span ten windows and 0.2 s. Heartbeats are averages: shorter windows cannot be judged.",
+            s.run.share.long_heartbeats, s.run.share.heartbeats
         )),
         _ => match f.html("collector_share_percent", Show::Percent) {
             Some(share) => out.push(format!(

@@ -1,0 +1,555 @@
+//! Logs that are long, many in a file, torn, or written while the clock was set: the figures and findings of the same logs
+//! without that.
+
+use metronome_analysis::advice::{Advice, Finding, advise};
+use metronome_analysis::{Analysis, RunFigures, analyze};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+fn read(log: &str) -> Analysis {
+    analyze(log.as_bytes()).unwrap()
+}
+
+fn rules(a: &Advice) -> BTreeSet<&'static str> {
+    a.findings.iter().map(|f| f.rule).collect()
+}
+
+fn found<'a>(a: &'a Advice, rule: &str) -> &'a Finding {
+    a.findings.iter().find(|f| f.rule == rule).unwrap_or_else(|| panic!("no {rule}: {:#?}", a.findings))
+}
+
+const MS: u64 = 1_000_000;
+const OPENJ9: &str = "abc_CMPRSS";
+const OWN: &str = "metronome-gc 0.1.0";
+
+/// Writes the OpenJ9 form, event by event, as its writers do.
+struct Log {
+    text: String,
+    /// Time since the run's start, and by how much the wall clock is ahead of it.
+    now_ms: u64,
+    ahead_ms: i64,
+    id: u64,
+    cycle: u64,
+    started_ms: u64,
+}
+
+impl Log {
+    /// A heap of 1 GiB, target 70 %.
+    fn new(version: &str) -> Self {
+        let (beat, window) = if version == OWN { (500, 10_000) } else { (3_000, 60_000) };
+        let text = format!("<?xml version=\"1.0\" ?>\n\n<verbosegc xmlns=\"x\" version=\"{version}\">\n\n");
+        let mut log = Self { text, now_ms: 0, ahead_ms: 0, id: 0, cycle: 0, started_ms: 0 };
+        let head = log.event("initialized");
+        let _ = writeln!(
+            log.text,
+            "<{head}>\n<attribute name=\"gcPolicy\" value=\"-Xgcpolicy:metronome\" />\n<attribute name=\"maxHeapSize\" \
+             value=\"0x40000000\" />\n<metronome>\n<attribute name=\"beatsPerMeasure\" value=\"{beat}\" />\n<attribute \
+             name=\"timeInterval\" value=\"{window}\" />\n<attribute name=\"targetUtilization\" value=\"70\" />\n\
+             </metronome>\n</initialized>"
+        );
+        log
+    }
+
+    fn time(&self) -> String {
+        let ms = 1_800_000 + i64::try_from(self.now_ms).unwrap() + self.ahead_ms + 86_400_000;
+        let (day, ms) = (ms / 86_400_000, ms % 86_400_000);
+        let (h, m, s) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
+        format!("2026-03-{:02}T{h:02}:{m:02}:{s:02}.{:03}", day + 1, ms % 1_000)
+    }
+
+    fn event(&mut self, tag: &str) -> String {
+        self.id += 1;
+        format!("{tag} id=\"{}\" timestamp=\"{}\"", self.id, self.time())
+    }
+
+    fn line(&mut self, tag: &str) {
+        let e = self.event(tag);
+        let _ = writeln!(self.text, "<{e} />");
+    }
+
+    fn cycle_start(&mut self) {
+        let since = self.now_ms - self.started_ms;
+        self.started_ms = self.now_ms;
+        let e = self.event("cycle-start");
+        self.cycle = self.id;
+        let _ = writeln!(self.text, "<{e} type=\"global\" contextid=\"0\" intervalms=\"{since}.000\" />");
+    }
+
+    fn cycle_end(&mut self) {
+        let e = self.event("cycle-end");
+        let _ = writeln!(self.text, "<{e} type=\"global\" contextid=\"{}\" />", self.cycle);
+    }
+
+    /// A heartbeat `after_ms` the last event: quanta of a phase, mean and longest in µs, free bytes.
+    fn beat(
+        &mut self,
+        after_ms: u64,
+        phase: &str,
+        quanta: u64,
+        us: (u64, u64),
+        free: (u64, u64),
+        more: &str,
+    ) {
+        self.now_ms += after_ms;
+        let e = self.event("gc-op");
+        let ms = |us: u64| format!("{}.{:03}", us / 1_000, us % 1_000);
+        let least = ms(if quanta == 1 { us.1 } else { us.0 / 2 });
+        let _ = writeln!(
+            self.text,
+            "<{e} type=\"heartbeat\" contextid=\"{}\">\n<quanta quantumCount=\"{quanta}\" quantumType=\"{phase}\" \
+             minTimeMs=\"{least}\" meanTimeMs=\"{}\" maxTimeMs=\"{}\" maxTimestampMs=\"1.000\" />\n<exclusiveaccess-info \
+             minTimeMs=\"0.006\" meanTimeMs=\"0.062\" maxTimeMs=\"0.147\" />\n{more}<free-mem type=\"heap\" \
+             minBytes=\"{}\" meanBytes=\"{}\" maxBytes=\"{}\" />\n</gc-op>",
+            self.cycle,
+            ms(us.0),
+            ms(us.1),
+            free.0,
+            free.0,
+            free.1
+        );
+    }
+
+    fn collection(&mut self, reason: &str, ms: u64, before: u64, after: u64) {
+        self.now_ms += ms;
+        let e = self.event("gc-op");
+        let _ = writeln!(
+            self.text,
+            "<{e} type=\"syncgc\" timems=\"{ms}.000\" contextid=\"{}\">\n<syncgc-info reason=\"{reason}\" \
+             exclusiveaccessTimeMs=\"0.009\" threadPriority=\"11\" />\n<free-mem-delta type=\"heap\" \
+             bytesBefore=\"{before}\" bytesAfter=\"{after}\" />\n</gc-op>",
+            self.cycle
+        );
+    }
+
+    /// A healthy cycle of 2 s and 10 s of idle time.
+    fn cycle(&mut self) {
+        self.cycle_of(SWEPT, 3_100, "");
+    }
+
+    fn cycle_of(&mut self, swept: (u64, u64), longest_us: u64, more: &str) {
+        self.line("trigger-start");
+        self.cycle_start();
+        self.beat(1_000, "mark", 95, (3_000, longest_us), MARKED, more);
+        self.beat(1_000, "sweep", 95, (2_900, 3_100), swept, more);
+        self.cycle_end();
+        self.line("trigger-end");
+        self.now_ms += 10_000;
+    }
+
+    fn done(mut self) -> String {
+        self.text += "</verbosegc>\n";
+        self.text
+    }
+}
+
+const MARKED: (u64, u64) = (480_000_000, 500_000_000);
+const SWEPT: (u64, u64) = (500_000_000, 600_000_000);
+
+fn healthy(cycles: u64) -> Log {
+    let mut log = Log::new(OPENJ9);
+    for _ in 0..cycles {
+        log.cycle();
+    }
+    log
+}
+
+/// 13,467 cycles, of which the last fourth leaks.
+#[test]
+fn a_leak_that_begins_after_ten_thousand_cycles_is_found() {
+    let mut log = Log::new(OWN);
+    let live = |i: u64| (13 << 20) + i.saturating_sub(10_000) * 11_500 + i % 3 * 1_000;
+    for i in 0..13_467 {
+        log.cycle_start();
+        log.beat(50, "mark", 20, (450, 500), (900_000_000, 940_000_000), "");
+        log.cycle_end();
+        let time = log.time();
+        let _ = writeln!(
+            log.text,
+            "<metronome-cycle timestamp=\"{time}\" quanta=\"20\" collectorMs=\"9.000\" allocatedBytes=\"1000000\" \
+             liveBytes=\"{}\" />",
+            live(i)
+        );
+        log.now_ms += 500;
+    }
+    let a = read(&log.done());
+    let r = &a.runs.rows[0];
+    assert_eq!(r.cycle_rows.total(), 13_467);
+    assert!(r.cycle_rows.omitted > 0 && r.cycle_rows.rows.len() <= 10_001);
+    let allocated: u64 = r.series.buckets.iter().map(|b| b.allocated_bytes).sum();
+    assert_eq!(allocated, 13_467_000_000);
+    let last = r.series.buckets.iter().rposition(|b| b.allocated_bytes > 0).unwrap();
+    assert!(last as u64 * r.series.bucket_ns > r.span_ns / 100 * 98, "the last cycles are in the picture");
+    let advice = advise(&a);
+    let leak = found(&advice, "R10");
+    assert!(leak.evidence.contains("cycles on a line"), "{leak:#?}");
+    let contract = advice.contracts[0].1.as_ref().unwrap();
+    assert_eq!(
+        (contract.cycles, contract.measured.live_bytes),
+        (13_467, (0..13_467).map(live).max().unwrap())
+    );
+}
+
+#[test]
+fn the_longest_of_twelve_thousand_collections_may_be_the_last() {
+    let mut log = healthy(4);
+    for i in 0..12_000 {
+        log.cycle_start();
+        log.collection("out of memory", if i == 11_998 { 900 } else { 300 }, 100, 500_000_000);
+        log.cycle_end();
+        log.now_ms += 5_000;
+    }
+    let a = read(&log.done());
+    let r = &a.runs.rows[0];
+    assert_eq!(r.synchronous.total(), 12_000);
+    assert!(r.synchronous.rows.iter().any(|s| s.ns == Some(900 * MS)), "the longest is kept");
+    let last = &r.synchronous.rows.last().unwrap();
+    assert!(last.at_ns > r.synchronous.rows[r.synchronous.rows.len() / 2].at_ns && last.ns == Some(300 * MS));
+    let places: Vec<u64> = r.synchronous.rows.iter().map(|s| s.at_ns).collect();
+    assert!(places.is_sorted());
+    let spread = |from: usize| places[from + 1_000] - places[from];
+    assert!(spread(0).abs_diff(spread(places.len() - 1_001)) < spread(0) / 10, "evenly over the run");
+    assert!(found(&advise(&a), "R1").evidence.contains("900.000 ms"), "{:?}", advise(&a).findings);
+}
+
+#[test]
+fn every_run_of_very_many_is_judged() {
+    let (well, sick) = (healthy(1).done(), {
+        let mut log = healthy(1);
+        log.collection("out of memory", 300, 100, 5_000_000);
+        log.done()
+    });
+    let mut text = String::new();
+    for i in 0..1_500 {
+        text += if i == 1_200 || i == 1_499 { &sick } else { &well };
+    }
+    let a = read(&text);
+    assert_eq!((a.runs.rows.len(), a.runs.total()), (1_000, 1_500));
+    assert_eq!((a.beyond.judged, a.beyond.sick), (500, 2));
+    let runs: Vec<usize> = advise(&a).findings.iter().filter(|f| f.rule == "R1").map(|f| f.run).collect();
+    assert_eq!(runs, [1_200, 1_499]);
+    // As many findings as there are runs: the last run's is there.
+    let a = read(&sick.repeat(2_100));
+    assert!(a.beyond.findings.omitted > 0);
+    assert!(advise(&a).findings.iter().any(|f| f.run == 2_099));
+}
+
+/// Twenty cycles; the wall clock is set by so many ms before the cycle, or within it.
+fn set_clock(step_ms: i64, within: bool) -> String {
+    let mut log = Log::new(OPENJ9);
+    for i in 0..20 {
+        let set = i == 10;
+        if set && !within {
+            log.ahead_ms += step_ms;
+        }
+        log.line("trigger-start");
+        log.cycle_start();
+        log.beat(1_000, "mark", 95, (3_000, 3_100), MARKED, "");
+        if set && within {
+            log.ahead_ms += step_ms;
+        }
+        log.beat(1_000, "sweep", 95, (2_900, 3_100), SWEPT, "");
+        log.cycle_end();
+        log.line("trigger-end");
+        log.now_ms += 10_000;
+    }
+    log.done()
+}
+
+fn lengths(r: &RunFigures) -> [u64; 6] {
+    let (c, g) = (&r.cycle_length.stat, &r.cycle_gap.stat);
+    [c.min, c.max, g.min, g.max, r.span_ns, r.share.ppm().map_or(0, u64::from)]
+}
+
+#[test]
+fn steps_of_the_clock_are_found_by_the_intervals_and_taken_out() {
+    let plain = read(&set_clock(0, false));
+    let expected = lengths(&plain.runs.rows[0]);
+    assert_eq!(expected[..4], [2_000 * MS, 2_000 * MS, 10_000 * MS, 10_000 * MS]);
+    assert!(advise(&plain).findings.is_empty() && plain.diagnostics.total() == 0);
+    for step in [3_600_000, -3_600_000, 300_000, -300_000, 9_000_000, -20_000] {
+        for within in [false, true] {
+            let a = read(&set_clock(step, within));
+            let r = &a.runs.rows[0];
+            assert_eq!(lengths(r), expected, "{step} {within}");
+            assert_eq!(rules(&advise(&a)), BTreeSet::from(["R17"]), "{step} {within}");
+            let said = a.diagnostics.rows.iter().any(|d| d.text.contains("the clock was set"));
+            assert!(said, "{step} {within}: {:?}", a.diagnostics);
+            assert!(r.last_time >= r.first_time);
+        }
+    }
+    // A step that is shorter than what lies between events is found, but not its place: nothing is taken from there.
+    for step in [700, -400] {
+        let a = read(&set_clock(step, true));
+        let r = &a.runs.rows[0];
+        assert_eq!(r.trouble.clock_errors, 1, "{step}");
+        let [min, max, gap_min, gap_max, ..] = lengths(r);
+        assert_eq!([min, max, gap_min, gap_max], expected[..4], "{step}");
+    }
+}
+
+#[test]
+fn missing_lines_are_no_step_of_the_clock() {
+    let text = healthy(30).done();
+    // Every eleventh element between the header and the end.
+    let (head, rest) = text.split_at(text.find("<trigger-start").unwrap());
+    let mut kept = head.to_owned();
+    let mut n = 0;
+    let mut inside = false;
+    let mut drop = false;
+    for line in rest.lines() {
+        if !inside {
+            n += 1;
+            drop = n % 11 == 0;
+        }
+        if line.starts_with("<gc-op") {
+            inside = true;
+        }
+        if line.starts_with("</gc-op") {
+            inside = false;
+        }
+        if !drop || line.starts_with("</verbosegc") {
+            kept += line;
+            kept.push('\n');
+        }
+    }
+    let (whole, torn) = (read(&text), read(&kept));
+    let (w, t) = (&whole.runs.rows[0], &torn.runs.rows[0]);
+    assert!(t.quanta < w.quanta && t.cycles < w.cycles);
+    assert_eq!(t.trouble.clock_errors, 0, "{:?}", torn.diagnostics);
+    assert_eq!(t.share.ppm().unwrap() / 10_000, w.share.ppm().unwrap() / 10_000);
+    assert_eq!((t.cycle_length.stat.min, t.cycle_length.stat.max), (2_000 * MS, 2_000 * MS));
+    assert_eq!((t.cycle_gap.stat.min, t.cycle_gap.stat.max), (10_000 * MS, 10_000 * MS));
+    assert!(advise(&torn).findings.is_empty(), "{:#?}", advise(&torn).findings);
+}
+
+#[test]
+fn impossible_times_do_not_end_time() {
+    let text = healthy(2).done();
+    for wrong in ["9999-12-31T23:59:59.999", "1969-12-31T00:00:00.000"] {
+        let at = text.match_indices("timestamp=\"").nth(4).unwrap().0 + 11;
+        let mut t = text.clone();
+        t.replace_range(at..at + 23, wrong);
+        let r = &read(&t).runs.rows[0];
+        assert!(r.span_ns < 60_000 * MS, "{wrong}: {}", r.span_ns);
+        assert!(r.last_time >= r.first_time && r.trouble.clock_errors > 0, "{wrong}");
+    }
+}
+
+/// Own heartbeats have exact times: a cycle of 1.4 ms is no cycle of 1 or 2 ms.
+#[test]
+fn exact_times_count_where_the_log_has_them() {
+    let mut log = Log::new(OWN);
+    for i in 0..20_u64 {
+        // The wall clock prints the millisecond; 1.41 ms from the first quantum's start to the last one's end.
+        let at = log.now_ms * MS + 5_000_000_000 + 700_000;
+        let detail = |from: u64, to: u64| {
+            format!("<metronome-quanta firstStartNs=\"{from}\" lastEndNs=\"{to}\" longestStep=\"mark\" />\n")
+        };
+        log.cycle_start();
+        log.beat(1, "mark", 1, (500, 500), MARKED, &detail(at, at + 500_000));
+        if i == 7 {
+            // The wall clock is half a second slow from here on.
+            log.ahead_ms -= 500;
+        }
+        log.beat(1, "sweep", 1, (400, 400), MARKED, &detail(at + 1_010_000, at + 1_410_000));
+        log.cycle_end();
+        log.now_ms += 98;
+    }
+    let a = read(&log.done());
+    let r = &a.runs.rows[0];
+    let (length, gap) = (&r.cycle_length.stat, &r.cycle_gap.stat);
+    assert_eq!((length.count, length.min, length.max), (20, 1_410_000, 1_410_000));
+    assert_eq!((gap.count, gap.min, gap.max), (19, 98_590_000, 98_590_000));
+    assert_eq!(r.share.ppm(), Some((900_000_u64 * 1_000_000 / 1_410_000) as u32));
+    assert!(!r.lengths_rough && !r.gaps_rough && !r.share.rough);
+    assert_eq!(r.trouble.clock_errors, 1);
+    assert!(read(&healthy(3).done()).runs.rows[0].lengths_rough);
+}
+
+#[test]
+fn the_worst_heartbeat_is_in_the_picture_of_a_long_run() {
+    let mut log = Log::new(OPENJ9);
+    for i in 0..6_000 {
+        log.cycle_start();
+        let mean = if i == 3_333 { 9_600 } else { 300 };
+        log.beat(1_000, "mark", 100, (mean, mean), MARKED, "");
+        log.cycle_end();
+        log.now_ms += 30_000;
+    }
+    let a = read(&log.done());
+    let r = &a.runs.rows[0];
+    let worst = r.series.buckets.iter().filter_map(|b| b.share_max_ppm).max();
+    assert_eq!(worst, Some(960_000));
+    assert!(r.series.bucket_ns > 10_000 * MS, "a heartbeat is a small part of a bucket");
+}
+
+#[test]
+fn what_collections_leave_counts_as_live() {
+    let mut log = healthy(5);
+    for _ in 0..3 {
+        log.cycle_start();
+        log.collection("out of memory", 300, 100, 5_000_000);
+        log.cycle_end();
+    }
+    let advice = advise(&read(&log.done()));
+    let contract = advice.contracts[0].1.as_ref().unwrap();
+    assert_eq!(contract.measured.live_bytes, (1 << 30) - 5_000_000);
+    assert!(contract.heap_for_target.is_none_or(|h| h > 1 << 30));
+    let r1 = found(&advice, "R1");
+    assert!(!r1.advice.contains("large enough"), "{r1:#?}");
+}
+
+#[test]
+fn only_heartbeats_in_which_memory_fell_starve() {
+    // Few quanta, but memory becomes free.
+    let mut log = Log::new(OPENJ9);
+    for _ in 0..8 {
+        log.cycle_start();
+        log.beat(1_000, "mark", 95, (3_000, 3_100), MARKED, "");
+        log.beat(1_000, "sweep", 40, (2_900, 3_100), (500_000_000, 900_000_000), "");
+        log.cycle_end();
+        log.now_ms += 10_000;
+    }
+    assert!(!rules(&advise(&read(&log.done()))).contains("R8"));
+    // Starved while marking (9 %); a sweep has less (1 %), but frees.
+    let mut log = Log::new(OPENJ9);
+    log.cycle_start();
+    log.beat(1_000, "mark", 30, (3_000, 3_100), MARKED, "");
+    log.beat(1_000, "sweep", 4, (2_500, 3_100), (500_000_000, 900_000_000), "");
+    log.cycle_end();
+    let advice = advise(&read(&log.done()));
+    let r8 = found(&advice, "R8");
+    assert!(r8.evidence.contains("9.0 %") && !r8.evidence.contains("1.0 %"), "{r8:#?}");
+}
+
+#[test]
+fn classes_are_counted_by_cycles() {
+    let unload = "<classunload-info classloadersunloaded=\"1\" classesunloaded=\"20\" />\n";
+    let mut log = Log::new(OPENJ9);
+    for _ in 0..30 {
+        log.cycle_of(SWEPT, 3_100, unload);
+    }
+    let a = advise(&read(&log.done()));
+    assert!(found(&a, "R20").evidence.contains("in 30 of 30 cycles"), "{:#?}", a.findings);
+    // In ten of thirty only, twice in each.
+    let mut log = Log::new(OPENJ9);
+    for i in 0..30 {
+        log.cycle_of(SWEPT, 3_100, if i % 3 == 0 { unload } else { "" });
+    }
+    assert!(!rules(&advise(&read(&log.done()))).contains("R20"));
+}
+
+#[test]
+fn quanta_of_one_phase_that_grow_are_found_beside_others() {
+    let mut log = Log::new(OPENJ9);
+    for i in 0..40 {
+        log.cycle_of(SWEPT, 3_100 + i * 100, "");
+    }
+    let advice = advise(&read(&log.done()));
+    let r6 = found(&advice, "R6");
+    assert!(r6.evidence.contains("phase mark"), "{r6:#?}");
+}
+
+#[test]
+fn caches_that_fill_are_no_leak() {
+    let free = |i: u64| 600_000_000 - i.min(5) * 24_000_000;
+    let mut log = Log::new(OPENJ9);
+    for i in 0..9 {
+        log.cycle_of((500_000_000, free(i).max(500_000_001)), 3_100, "");
+    }
+    assert!(!rules(&advise(&read(&log.done()))).contains("R10"));
+}
+
+#[test]
+fn advice_does_not_contradict_itself() {
+    // Cycles at once, with little memory: starting later makes it worse.
+    let mut log = Log::new(OPENJ9);
+    log.line("trigger-start");
+    for _ in 0..8 {
+        log.cycle_start();
+        log.beat(1_000, "mark", 95, (3_000, 3_100), (180_000_000, 200_000_000), "");
+        log.beat(1_000, "sweep", 95, (2_900, 3_100), (200_000_000, 300_000_000), "");
+        log.cycle_end();
+        log.now_ms += 10;
+    }
+    let advice = advise(&read(&log.done()));
+    let r12 = found(&advice, "R12");
+    assert!(!r12.advice.contains("-XXgc:trigger"), "{r12:#?}");
+    // By the contract this heap is large enough: no reason to tell a smaller one beside "raise".
+    for f in &advice.findings {
+        assert!(!f.advice.contains("large enough"), "{f:#?}");
+    }
+}
+
+fn own_run(note: &str, facts: &str, detail: &str, cycles: u64) -> String {
+    let mut log = Log::new(OWN);
+    for _ in 0..cycles {
+        log.cycle_start();
+        log.beat(50, "mark", 20, (450, 500), (900_000_000, 940_000_000), detail);
+        log.cycle_end();
+        let time = log.time();
+        let _ = writeln!(
+            log.text,
+            "<metronome-cycle timestamp=\"{time}\" quanta=\"20\" collectorMs=\"9.000\" cpuMs=\"9.000\" \
+             allocatedBytes=\"1000000\" liveBytes=\"13000000\" {facts}/>"
+        );
+        log.now_ms += 500;
+    }
+    if !note.is_empty() {
+        let time = log.time();
+        let _ = writeln!(log.text, "<metronome-note timestamp=\"{time}\" text=\"{note}\" />");
+    }
+    log.done()
+}
+
+#[test]
+fn steps_over_handles_are_counted_by_their_time() {
+    let advice = |facts: &str| advise(&read(&own_run("", facts, "", 10)));
+    assert!(found(&advice("handlesMs=\"5.000\" "), "O3").evidence.contains("55.6 %"));
+    assert_eq!(rules(&advice("handlesMs=\"0.200\" ")), BTreeSet::new());
+    // The longest step of a heartbeat does not tell what its quanta did.
+    let roots = "<metronome-quanta longestStepMs=\"0.002\" longestStep=\"roots\" />\n";
+    assert_eq!(rules(&advise(&read(&own_run("", "", roots, 10)))), BTreeSet::new());
+    // Torn: nothing of nothing is no share.
+    let torn = "<metronome-quanta cpuQuanta=\"20\" longestStep=\"roots\" />\n";
+    assert_eq!(rules(&advise(&read(&own_run("", "", torn, 10)))), BTreeSet::new());
+}
+
+#[test]
+fn failed_allocations_are_told_with_words_and_one_heap() {
+    let note = "1 allocation returned an error to the program (1 in all); by what was measured a heap of 1200000000 bytes \
+                would have been enough";
+    let advice = advise(&read(&own_run(note, "", "", 10)));
+    let r2 = found(&advice, "R2");
+    assert!(r2.evidence.contains("1 allocation returned") && !r2.evidence.contains("1200000000"), "{r2:#?}");
+}
+
+/// One quantum in fifty is the host's doing.
+#[test]
+fn one_outlier_is_no_habit() {
+    let mut log = Log::new(OWN);
+    for i in 0..50 {
+        log.cycle_start();
+        let us = if i == 20 { 1_400 } else { 450 };
+        log.beat(50, "mark", 1, (us, us), (900_000_000, 940_000_000), "");
+        log.cycle_end();
+        log.now_ms += 500;
+    }
+    assert_eq!(rules(&advise(&read(&log.done()))), BTreeSet::new());
+}
+
+#[test]
+fn few_values_have_exact_quantiles() {
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../verbosegc-samples/churn-even.xml");
+    let a = read(&std::fs::read_to_string(sample).unwrap());
+    let d = &a.runs.rows[0].cycle_length;
+    assert_eq!((d.stat.count, d.p50, d.p99), (2, d.stat.min, d.stat.max));
+}
+
+#[test]
+fn wall_time_that_misses_the_target_is_told() {
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../verbosegc-samples/trees-degrade.xml");
+    let advice = advise(&read(&std::fs::read_to_string(sample).unwrap()));
+    let o8 = found(&advice, "O8");
+    assert!(o8.evidence.contains("43.2 %") && o8.evidence.contains("70.6 %"), "{o8:#?}");
+}
