@@ -146,9 +146,8 @@ mod tests {
 
     #[test]
     fn what_was_marked_beside_counts_as_if_quanta_had_done_it() {
-        let mut b = Beside::default();
         // Nothing is known yet: the time is what it is.
-        b.objects = 1_000_000;
+        let mut b = Beside { objects: 1_000_000, ..Beside::default() };
         assert_eq!(b.whole_ns(1_001_000, 20_000), 20_000);
         // All in quanta: 20 ns for an object.
         b.begin_cycle();

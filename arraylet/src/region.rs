@@ -128,8 +128,8 @@ impl RegionMeta {
         self.drop_glue.store(drop_glue, Relaxed);
         self.passed_over.store(false, Relaxed);
         self.swept.store(sweep, Relaxed);
-        for i in 0..self.words() {
-            marks[i].store(0, Relaxed);
+        for (i, mark) in marks.iter().enumerate().take(self.words()) {
+            mark.store(0, Relaxed);
             self.alloc[i].store(0, Relaxed);
             self.grey[i].store(0, Relaxed);
             self.condemned[i].store(0, Relaxed);

@@ -66,11 +66,11 @@ impl Space {
         let glue = meta.drop_glue.load(Relaxed);
         meta.passed_over.store(glue && state == RegionState::Owned, Relaxed);
         out.words = meta.words() as u32;
-        for w in 0..meta.words() {
-            let (alloc, mark) = (meta.alloc[w].load(Relaxed), marks[w].load(Relaxed));
+        for (w, marks) in marks.iter().enumerate().take(meta.words()) {
+            let (alloc, mark) = (meta.alloc[w].load(Relaxed), marks.load(Relaxed));
             debug_assert_eq!(mark & !alloc, 0, "a free cell is marked");
             // Relaxed: stopped.
-            marks[w].store(0, Relaxed);
+            marks.store(0, Relaxed);
             let dead = alloc & !mark;
             if !glue {
                 // Relaxed: as the marks; no mutator allocates here before the region is listed.
