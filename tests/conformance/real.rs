@@ -68,7 +68,10 @@ impl Real {
             Step::Alloc { o, value, .. } => {
                 let init = NodeInit { pad: [None; 70], slot: held(locals, value) };
                 let node = m.alloc(init).expect("an almost empty heap");
-                self.addresses[o] = Gc::address(node);
+                let address = Gc::address(node);
+                // What had the cell before is known by it no more.
+                self.addresses.iter_mut().filter(|a| **a == address).for_each(|a| *a = 0);
+                self.addresses[o] = address;
                 locals[o] = Some(node);
             }
             Step::RootNew { o, e, .. } => roots[e] = Some(Root::new(m, local(locals, o))),
