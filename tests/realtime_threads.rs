@@ -258,6 +258,11 @@ fn a_real_time_mutator_and_the_collector_both_come_forward() {
         })
         .unwrap();
     thread.join_outside().unwrap();
-    // The quantum in which the last cycle ended may not have been counted yet: that comes after its release.
-    assert!(rounds.load(SeqCst) > 0 && heap.stats().quanta >= 19);
+    assert!(rounds.load(SeqCst) > 0);
+    // A quantum is counted some time after its release, when its last mutator has run on.
+    let counted = (0..10_000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        heap.stats().quanta >= 20
+    });
+    assert!(counted, "{:?}", heap.glance());
 }
