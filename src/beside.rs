@@ -2,7 +2,8 @@
 //!
 //! A helper that is in need not leave when a quantum ends: why that is sound [`crew`](crate::crew) says. Where there are more
 //! CPUs than running mutators, the collector lets as many helpers stay, at `SCHED_IDLE`, so that whoever else wants their CPU has it;
-//! before the next stop they get the collector's priority back. Needs the right to that priority.
+//! before the next stop they get the collector's priority back. Needs the right to that priority, which is looked at each time: a
+//! process that gives it up has no helper that stays.
 //!
 //! # What it earns
 //! While helpers come forward at least as fast as the quanta of the plan would, the collector leaves those quanta out
@@ -30,19 +31,21 @@ pub(crate) struct Beside {
     since_ns: u64,
     /// Objects of this cycle scanned between quanta.
     objects: u64,
+    /// A helper could not get its priority back: none stays any more.
+    refused: bool,
     /// Nanoseconds for an object in quanta, of the last cycles; 0: not known.
     object_ns: u64,
 }
 
 impl Beside {
     /// How many helpers may stay when this quantum ends.
-    pub(crate) fn room(shared: &Shared, running: u32) -> usize {
+    pub(crate) fn room(&self, shared: &Shared, running: u32) -> usize {
         // Relaxed: written before the heap could be used.
         let allowed = shared.config.concurrent
             && shared.collector_fifo.load(Relaxed)
             && !shared.config.stress.is_on()
             && !shared.gate.polls_always();
-        if !allowed {
+        if !allowed || self.refused || !may_raise(shared.config.gc_priority) {
             return 0;
         }
         (shared.cpus.saturating_sub(running) as usize).min(shared.crew.seats.len())
@@ -55,7 +58,7 @@ impl Beside {
         self.scanned = shared.crew.scanned.load(Relaxed);
         self.since_ns = now;
         for i in 0..helpers {
-            crate::rtsan::excluded(|| set_policy(shared, i, libc::SCHED_IDLE, 0));
+            crate::rtsan::excluded(|| _ = set_policy(shared, i, libc::SCHED_IDLE, 0));
         }
     }
 
@@ -66,7 +69,7 @@ impl Beside {
         }
         for i in 0..std::mem::take(&mut self.staying) {
             let priority = i32::from(shared.config.gc_priority);
-            crate::rtsan::excluded(|| set_policy(shared, i, libc::SCHED_FIFO, priority));
+            self.refused |= !crate::rtsan::excluded(|| set_policy(shared, i, libc::SCHED_FIFO, priority));
         }
         let objects = self.progress(shared);
         self.objects += objects;
@@ -113,18 +116,40 @@ fn keeps_pace(worked_ns: u128, elapsed_ns: u64, target_percent: u32) -> bool {
         && worked_ns.saturating_mul(100) >= u128::from(elapsed_ns) * u128::from(100 - target_percent)
 }
 
-/// Gives helper `index` a policy. What is refused changes nothing: it would run at the priority that it has.
-fn set_policy(shared: &Shared, index: usize, policy: i32, priority: i32) {
+/// Whether a thread may be raised to this priority: a process may give its privileges up at any time, and would not get a helper up
+/// again. Two system calls.
+fn may_raise(priority: u8) -> bool {
+    const CAP_SYS_NICE: u32 = 23;
+    const VERSION_3: u32 = 0x2008_0522;
+    crate::rtsan::excluded(|| {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        let mut head = [VERSION_3, 0];
+        let mut sets = [0u32; 6];
+        // SAFETY: the calls write to live locals of the sizes that they expect: two limits; of capabilities twice three words.
+        unsafe {
+            if libc::getrlimit(libc::RLIMIT_RTPRIO, &raw mut limit) == 0
+                && limit.rlim_cur >= u64::from(priority)
+            {
+                return true;
+            }
+            libc::syscall(libc::SYS_capget, head.as_mut_ptr(), sets.as_mut_ptr()) == 0
+                && sets[0] & 1 << CAP_SYS_NICE != 0
+        }
+    })
+}
+
+/// Gives helper `index` a policy; whether it has it.
+fn set_policy(shared: &Shared, index: usize, policy: i32, priority: i32) -> bool {
     // Relaxed: written before the heap could be used.
     let thread = shared.helper_threads[index].load(Relaxed);
     if thread == 0 {
-        return;
+        return true;
     }
     // SAFETY: the id of a thread that lives as long as the collector's, and a pointer to a live local.
     unsafe {
         let mut param: libc::sched_param = std::mem::zeroed();
         param.sched_priority = priority;
-        libc::syscall(libc::SYS_sched_setscheduler, thread, policy, &raw const param);
+        libc::syscall(libc::SYS_sched_setscheduler, thread, policy, &raw const param) == 0
     }
 }
 

@@ -72,9 +72,10 @@ impl<'a> Stopped<'a> {
             shared.clock.now()
         };
         let stopped = {
-            // The alarm's ticks are what a stop without a timer may wait for at worst.
-            // Relaxed: written before the heap could be used.
-            let watched = shared.alarm.get().is_some() && shared.collector_fifo.load(Relaxed);
+            // The alarm's ticks are what a stop without a timer may wait for at worst: those of each beat, while a cycle is active.
+            // Relaxed: written before the heap could be used, or by this thread; a heap that closes has no alarm soon.
+            let ticks = shared.wants_ticks.load(Relaxed) && !shared.shutdown.load(Relaxed);
+            let watched = ticks && shared.alarm.get().is_some() && shared.collector_fifo.load(Relaxed);
             shared.gate.stop(deadline_ns, now, spin, watched, nudge)
         };
         machine!(shared, m => m.stop_ends(stopped.is_ok()));
@@ -318,11 +319,12 @@ impl Collector {
     }
 
     /// The quantum is over: asks the helpers out but for the first `staying`. O(helpers), and a packet's entries for each packet of the
-    /// pool; does not wait.
-    pub(crate) fn leave_helpers(&mut self, staying: usize) {
+    /// pool; does not wait. Returns how many stay.
+    pub(crate) fn leave_helpers(&mut self, staying: usize) -> usize {
         // One that is needed to look up keys would not do that.
         let staying = if self.pending.waits() { 0 } else { staying };
         self.foreman.leave(&self.shared.crew, &mut self.queue, staying);
+        staying
     }
 
     /// The quantum is over: asks the helpers out. O(helpers); does not wait.
@@ -407,6 +409,11 @@ impl Collector {
             }
         } else {
             self.foreman.resume(&s.crew);
+            // It may have invited somebody: from here on marks are shared.
+            debug_assert!(
+                !queue.alone || s.crew.is_shut(),
+                "marks without atomics while a helper may come in"
+            );
             if !queue.is_empty() || self.foreman.take_back(&s.crew, &s.space, queue) {
                 queue.step(&s.space, |_| ());
                 self.foreman.share(&s.crew, queue);

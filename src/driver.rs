@@ -232,6 +232,7 @@ impl Driver {
                 futex_wait(&self.shared.wake, seen, until);
             }
         }
+        self.beside.come_back(&Arc::clone(&self.shared));
         self.tell_held();
         self.tell_failed(self.shared.clock.now());
         self

@@ -3,7 +3,7 @@
 //! of what must be there.
 #![forbid(unsafe_code)]
 
-use metronome_gc::{Collect, Gc, GcArray, Global, Heap, Mutator, Payload, Slot, Trace};
+use metronome_gc::{Collect, Ephemeron, Gc, GcArray, Global, Heap, Mutator, Payload, Slot, Trace};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 #[derive(Trace)]
@@ -178,6 +178,41 @@ fn helpers_mark_beside_a_mutator() {
         println!("skipped in part: no right to real-time priority, or no CPU to spare");
     } else if stats.marked_beside == 0 {
         println!("no helper had a CPU between two quanta: the machine is busy");
+    }
+}
+
+/// A chain of ephemerons: each key is an object without slots that only the value before it refers to, and keys that wait come
+/// before those that are met. None may be cleared.
+#[test]
+fn keys_without_slots_are_met() {
+    #[derive(Trace)]
+    struct Link {
+        next: Slot<Payload<usize>>,
+    }
+    const LINKS: usize = 100;
+    for threads in ["1", "3"] {
+        let heap = heap(threads, "all");
+        heap.enter(|m| {
+            let mut links = Vec::new();
+            let first = {
+                let mut key = m.alloc(Payload(LINKS)).expect("room");
+                for i in (0..LINKS).rev() {
+                    let value = m.alloc(LinkInit { next: Some(key) }).expect("room");
+                    key = m.alloc(Payload(i)).expect("room");
+                    links.push(Ephemeron::new(m, key, value));
+                }
+                Global::new(m, key)
+            };
+            for _ in 0..3 {
+                m.collect(Collect::Cycle).expect("a cycle");
+                assert!(links.iter().all(|link| !link.is_cleared()), "{threads} threads");
+                let mut key = first.get(m);
+                for (i, link) in links.iter().rev().enumerate() {
+                    assert_eq!((key.0, link.key(m).map(|k| k.0)), (i, Some(i)));
+                    key = link.value(m).expect("not cleared").next.load(m).expect("the next key");
+                }
+            }
+        });
     }
 }
 

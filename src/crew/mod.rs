@@ -121,6 +121,12 @@ impl<Q: Work> Crew<Q> {
         queue.surplus() > 0 && self.pool.give(|to| queue.give(to))
     }
 
+    /// Whether no helper is in or may come in: for assertions, by the collector.
+    #[cfg_attr(loom, allow(dead_code))]
+    pub(crate) fn is_shut(&self) -> bool {
+        self.seats.iter().all(|seat| !seat.is_in() && !seat.is_open())
+    }
+
     /// Whether a helper is in: a hint.
     #[cfg_attr(loom, allow(dead_code))]
     pub(crate) fn is_busy(&self) -> bool {

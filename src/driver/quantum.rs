@@ -1,7 +1,6 @@
 //! One quantum, and the end of a cycle.
 
 use super::{BACK_OFF_MAX, Driver, NO_PATIENCE, NO_PATIENCE_NS, PATIENCE_NS, WAKE_AHEAD_NS};
-use crate::beside::Beside;
 use crate::boost::Boosted;
 use crate::collector::{Progress, StepName, Stopped};
 use crate::events::{CycleEnd, Event, Quantum};
@@ -160,8 +159,8 @@ impl Driver {
         }
         let marks = matches!(s.phase.get(), Phase::Snapshot | Phase::Mark);
         let stays = marks && progress == Progress::More && synchronous.is_none();
-        let staying = if stays { Beside::room(s, running_at_first) } else { 0 };
-        self.collector.leave_helpers(staying);
+        let staying = if stays { self.beside.room(s, running_at_first) } else { 0 };
+        let staying = self.collector.leave_helpers(staying);
         self.stressed.yields = self.collector.held;
         let sleepers = s.gate.sleepers();
         // Relaxed: a report.

@@ -38,7 +38,11 @@ impl Driver {
                     "verified on demand: the mutators were stopped for {us} us, besides all quanta"
                 ));
             }
-            Err(_) => _ = s.stops_cancelled.fetch_add(1, Relaxed),
+            Err(_) => {
+                self.collector.dismiss_helpers();
+                // Relaxed: a counter.
+                s.stops_cancelled.fetch_add(1, Relaxed);
+            }
         }
     }
 }
