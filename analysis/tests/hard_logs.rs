@@ -553,3 +553,22 @@ fn wall_time_that_misses_the_target_is_told() {
     let o8 = found(&advice, "O8");
     assert!(o8.evidence.contains("43.2 %") && o8.evidence.contains("70.6 %"), "{o8:#?}");
 }
+
+fn sample(name: &str) -> Analysis {
+    let path = format!("{}/../verbosegc-samples/{name}", env!("CARGO_MANIFEST_DIR"));
+    read(&std::fs::read_to_string(path).unwrap())
+}
+
+/// The first quantum waits for the straggler: that time is the cycle's, and not the gap's.
+#[test]
+fn a_cycle_that_waits_for_a_mutator_is_as_long_as_its_stamps_say() {
+    let a = sample("straggler.xml");
+    let r = &a.runs.rows[0];
+    // Lines 68 to 102: 01.989 to 02.241.
+    let length = |line: u64| r.cycle_rows.rows.iter().find(|c| c.line == line).unwrap().length_ns;
+    assert_eq!(length(102), Some(252 * MS));
+    assert_eq!(r.cycle_length.stat.max / MS, 330);
+    assert!(r.lengths_rough && r.cycle_gap.stat.max < 150 * MS, "{:?}", r.cycle_gap.stat);
+    // Where both clocks agree, the exact one counts.
+    assert!(r.cycle_rows.rows.iter().any(|c| c.length_ns.is_some_and(|ns| ns % MS > 0)));
+}

@@ -1,5 +1,6 @@
 //! Heartbeats: quanta in sum.
 
+use super::edges::PRINTED_GRAIN_NS;
 use super::{RunBuilder, Since, Spot};
 use crate::contract::DEFAULT_TARGET_PPM;
 use crate::figures::{HeartbeatRow, Low, Range};
@@ -117,9 +118,14 @@ impl RunBuilder {
         let Some((from, to)) = exact else { return };
         if cycle.mono.is_none()
             && let Some(end) = self.last_cycle_mono_ns
-            && cycle.gap_ns.take().is_some()
+            && let Some(printed) = cycle.gap_ns
         {
-            self.cycle_gap.add(from.saturating_sub(end));
+            // The wait before the first quantum is the cycle's, and not the gap's.
+            let exact = from.saturating_sub(end);
+            if exact.abs_diff(printed) < PRINTED_GRAIN_NS {
+                cycle.gap_ns = None;
+                self.cycle_gap.add(exact);
+            }
         }
         cycle.mono = Some((cycle.mono.map_or(from, |m| m.0), to));
     }

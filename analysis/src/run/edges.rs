@@ -4,6 +4,9 @@ use super::{MAX_ROWS, OpenCycle, RunBuilder, Since, Spot, named};
 use crate::series::Amount;
 use metronome_verbosegc::model::{CycleEdge, Generation};
 
+/// What two printed times, each cut to a millisecond, may be wrong by together.
+pub(super) const PRINTED_GRAIN_NS: u64 = 2_000_000;
+
 impl RunBuilder {
     pub(super) fn trigger_start(&mut self, spot: Spot) {
         self.trigger_start_ns = Some(spot.at_ns);
@@ -79,12 +82,16 @@ impl RunBuilder {
         row.end_ns = spot.at_ns;
         row.free_end_bytes = edge.heap_free_bytes.or(cycle.last_free_max);
         if let Some(start) = row.start_ns {
-            // The 2007 form tells it to the microsecond, this project's logs to the nanosecond; else printed times do.
-            let exact = mono.map(|(from, to)| to.saturating_sub(from)).or(edge.interval_ns);
+            // The 2007 form tells it to the microsecond; else printed times do, and monotonic ones where they are of the
+            // same ends: before the first quantum a cycle may wait for a mutator, which belongs to it.
+            let printed = spot.at_ns - start;
+            let exact = mono
+                .map(|(from, to)| to.saturating_sub(from))
+                .filter(|ns| ns.abs_diff(printed) < PRINTED_GRAIN_NS);
             let told = edge.interval_ns.or(exact).filter(|_| !spot.clock_error);
             match told {
                 Some(ns) => self.cycle_length.add(ns),
-                None if !spot.clock_error && !cycle.torn => self.rough_length = Some(spot.at_ns - start),
+                None if !spot.clock_error && !cycle.torn => self.rough_length = Some(printed),
                 None => {}
             }
             row.length_ns = told.or(self.rough_length);
