@@ -259,6 +259,13 @@ impl RunFigures {
         measured.or_else(single)
     }
 
+    /// Utilization over the whole run, in parts per million, as the run itself counted it.
+    pub fn run_utilization_ppm(&self) -> Option<u32> {
+        let s = self.own.summary.as_ref().filter(|s| s.collector_ns <= s.run_ns)?;
+        let left = (u128::from(s.run_ns - s.collector_ns) * 1_000_000).checked_div(u128::from(s.run_ns))?;
+        u32::try_from(left).ok()
+    }
+
     /// The window of the target: told, or the default of IBM's and OpenJ9's collectors.
     pub fn window_ns(&self) -> Option<u64> {
         let told = self.config.as_deref().and_then(|c| c.window_ns);

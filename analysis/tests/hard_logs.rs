@@ -360,7 +360,8 @@ fn exact_times_count_where_the_log_has_them() {
     let (length, gap) = (&r.cycle_length.stat, &r.cycle_gap.stat);
     assert_eq!((length.count, length.min, length.max), (20, 1_410_000, 1_410_000));
     assert_eq!((gap.count, gap.min, gap.max), (19, 98_590_000, 98_590_000));
-    assert_eq!(r.share.ppm(), Some((900_000_u64 * 1_000_000 / 1_410_000) as u32));
+    // From the end of one quantum to the end of the next; the first one of a cycle has no such time.
+    assert_eq!(r.share.ppm(), Some((400_000_u64 * 1_000_000 / 910_000) as u32));
     assert!(!r.lengths_rough && !r.gaps_rough && !r.share.rough);
     assert_eq!(r.trouble.clock_errors, 1);
     assert!(read(&healthy(3).done()).runs.rows[0].lengths_rough);
@@ -571,4 +572,63 @@ fn a_cycle_that_waits_for_a_mutator_is_as_long_as_its_stamps_say() {
     assert!(r.lengths_rough && r.cycle_gap.stat.max < 150 * MS, "{:?}", r.cycle_gap.stat);
     // Where both clocks agree, the exact one counts.
     assert!(r.cycle_rows.rows.iter().any(|c| c.length_ns.is_some_and(|ns| ns % MS > 0)));
+}
+
+/// Single quanta of 0.5 ms, three of them each 100 ms: the collector had 1.5 %, and 30 % where it was at work.
+#[test]
+fn a_quantum_is_no_share_of_its_own_length() {
+    let mut log = Log::new(OWN);
+    let (beat, quantum, cycles) = (1_700_000, 500_000_u64, 50);
+    for _ in 0..cycles {
+        let at = log.now_ms * MS + 5_000_000_000;
+        let detail = |n: u64| {
+            let (from, to) = (at + n * beat, at + n * beat + quantum);
+            format!("<metronome-quanta firstStartNs=\"{from}\" lastEndNs=\"{to}\" longestStep=\"mark\" />\n")
+        };
+        log.cycle_start();
+        for (n, phase) in [(0, "precollect"), (1, "mark"), (2, "sweep")] {
+            log.beat(n.min(1) * 2, phase, 1, (500, 500), MARKED, &detail(n));
+        }
+        log.cycle_end();
+        log.now_ms += 96;
+    }
+    let time = log.time();
+    let _ = writeln!(
+        log.text,
+        "<metronome-summary timestamp=\"{time}\" cycles=\"50\" quanta=\"150\" longestQuantumMs=\"0.5\" \
+         longestStopMs=\"0.1\" collectorMs=\"75.000\" runMs=\"5000.000\" syncGcs=\"0\" stopsCancelled=\"0\" departures=\"0\" \
+         lostRecords=\"0\" />"
+    );
+    let a = read(&log.done());
+    let r = &a.runs.rows[0];
+    assert_eq!(r.share.ppm(), Some((quantum * 1_000_000 / beat) as u32));
+    assert_eq!(r.share.peak_of_all_ppm, (quantum * 1_000_000 / beat) as u32);
+    assert_eq!(r.run_utilization_ppm(), Some(985_000));
+    let shares: Vec<_> = r.heartbeats.rows.iter().take(3).map(|h| h.share_ppm).collect();
+    assert_eq!(shares, [None, Some(294_117), Some(294_117)]);
+    // All of the time is in the picture, and no bucket is the collector's alone.
+    let all: u64 = r.series.buckets.iter().map(|b| b.collector_ns).sum();
+    assert_eq!(all, 3 * cycles * quantum);
+    let taken = |b: &metronome_analysis::Bucket| b.collector_ns as f64 / r.series.bucket_ns as f64;
+    assert!(r.series.buckets.iter().all(|b| taken(b) < 0.4));
+}
+
+/// Each cycle takes the used memory from 50 to 16 MiB; buckets are longer than cycles.
+#[test]
+fn a_bucket_tells_how_the_heap_was_first_and_last() {
+    let mut log = Log::new(OWN);
+    for _ in 0..6_000 {
+        log.cycle_start();
+        log.beat(5, "mark", 3, (450, 500), (14_000_000, 20_000_000), "");
+        log.beat(5, "sweep", 3, (450, 500), (14_000_000, 48_000_000), "");
+        log.cycle_end();
+        log.now_ms += 990;
+    }
+    let a = read(&log.done());
+    let s = &a.runs.rows[0].series;
+    assert!(s.bucket_ns > 1_000 * MS);
+    let known: Vec<_> = s.buckets.iter().filter_map(|b| b.free_ends_bytes).collect();
+    // But for the cycles that a bucket's end cuts.
+    let whole = known.iter().filter(|e| **e == (20_000_000, 48_000_000)).count();
+    assert!(known.len() > 1_000 && whole > known.len() / 10 * 9, "{whole} of {}", known.len());
 }

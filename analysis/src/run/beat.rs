@@ -103,7 +103,14 @@ impl RunBuilder {
         }
         if let Some(d) = h.detail.as_deref().filter(|d| d.first_start_ns < d.last_end_ns) {
             let from = self.since.and_then(|s| s.mono_ns).filter(|ns| *ns <= d.first_start_ns);
-            return Some(d.last_end_ns - from.unwrap_or(d.first_start_ns));
+            if let Some(from) = from {
+                return Some(d.last_end_ns - from);
+            }
+            // Nothing tells of a pause before the first quantum: it counts as long as those between. A single quantum has
+            // none, and its own length is no time that it is a share of.
+            let span = d.last_end_ns - d.first_start_ns;
+            let between = h.quantum_count?.checked_sub(1).filter(|n| *n > 0)?;
+            return span.checked_add(span.saturating_sub(h.collector_ns()?) / between);
         }
         self.since.filter(|_| spot.fine).map(|since| spot.at_ns - since.at_ns)
     }
@@ -131,6 +138,7 @@ impl RunBuilder {
     }
 
     fn picture(&mut self, spot: Spot, h: &Heartbeat, interval: Option<u64>) {
+        let window = self.f.config.as_deref().and_then(|c| c.window_ns).unwrap_or(0);
         let s = &mut self.f.series;
         let from = spot.at_ns.saturating_sub(interval.unwrap_or(0));
         if interval.is_some() {
@@ -138,6 +146,10 @@ impl RunBuilder {
                 s.spread(from, spot.at_ns, ns, Amount::Collector);
             }
             s.spread(from, spot.at_ns, spot.at_ns - from, Amount::Covered);
+        } else if let (Some(ns), true) = (h.collector_ns(), h.detail.is_some() && !spot.clock_error) {
+            // What it took of the target's window.
+            let from = spot.at_ns.saturating_sub(ns.max(window).max(SHORT_INTERVAL_NS));
+            s.spread(from, spot.at_ns, ns, Amount::Collector);
         }
         let b = s.at(spot.at_ns);
         b.quanta = b.quanta.saturating_add(h.quantum_count.unwrap_or(0));
@@ -146,8 +158,12 @@ impl RunBuilder {
             b.stop_max_ns = b.stop_max_ns.max(h.exclusive_access.map_or(0, |q| q.max_ns));
         }
         if let Some(free) = h.heap_free {
-            s.free(spot.at_ns, Some(free.min_bytes));
-            s.free(spot.at_ns, Some(free.max_bytes));
+            // Marking uses memory up, and sweeping frees.
+            let uses = matches!(h.phase, Some(QuantumPhase::Mark | QuantumPhase::Precollect));
+            let (first, last) =
+                if uses { (free.max_bytes, free.min_bytes) } else { (free.min_bytes, free.max_bytes) };
+            s.free(spot.at_ns, Some(first));
+            s.free(spot.at_ns, Some(last));
         }
     }
 

@@ -16,6 +16,8 @@ pub(super) struct Column {
     pub(super) cycle: f64,
     pub(super) synchronous_ns: u64,
     pub(super) free: Option<(u64, u64)>,
+    /// As it was first and last.
+    pub(super) free_ends: Option<(u64, u64)>,
     pub(super) quantum_max_ns: u64,
     pub(super) stop_max_ns: u64,
     pub(super) allocated_bytes: u64,
@@ -77,6 +79,9 @@ fn add(c: &mut Column, b: &Bucket) {
     c.finalizer_enqueued = c.finalizer_enqueued.saturating_add(b.finalizer_enqueued);
     c.references_cleared = c.references_cleared.saturating_add(b.references_cleared);
     widen(&mut c.free, b.free_min_bytes.zip(b.free_max_bytes));
+    if let Some((first, last)) = b.free_ends_bytes {
+        c.free_ends = Some((c.free_ends.map_or(first, |e| e.0), last));
+    }
     widen(&mut c.priority, b.priority.map(|r| (r.min, r.max)));
     widen(&mut c.immortal, b.immortal_free.map(|r| (r.min, r.max)));
 }
