@@ -632,3 +632,75 @@ fn a_bucket_tells_how_the_heap_was_first_and_last() {
     let whole = known.iter().filter(|e| **e == (20_000_000, 48_000_000)).count();
     assert!(known.len() > 1_000 && whole > known.len() / 10 * 9, "{whole} of {}", known.len());
 }
+
+#[test]
+fn what_lies_over_a_step_of_unknown_place_is_left_out() {
+    let plain = read(&set_clock(0, false));
+    let share =
+        |r: &RunFigures| r.heartbeats.rows.iter().filter_map(|h| h.share_ppm).collect::<BTreeSet<_>>();
+    let expected = share(&plain.runs.rows[0]);
+    for step in [100, 500, 1_000, 2_000, 5_000, -300, -900] {
+        let a = read(&set_clock(step, true));
+        let r = &a.runs.rows[0];
+        assert_eq!(rules(&advise(&a)), BTreeSet::from(["R17"]), "{step}: {:#?}", advise(&a).findings);
+        assert_eq!(r.trouble.clock_errors, 1, "{step}");
+        assert_eq!(share(r), expected, "{step}");
+        let (c, g) = (&r.cycle_length.stat, &r.cycle_gap.stat);
+        assert_eq!((c.count, c.min, c.max), (19, 2_000 * MS, 2_000 * MS), "{step}");
+        assert_eq!((g.min, g.max), (10_000 * MS, 10_000 * MS), "{step}");
+        assert!(r.cycle_rows.rows.iter().all(|c| c.length_ns.is_none_or(|ns| ns == 2_000 * MS)), "{step}");
+        assert!(r.triggers_ns.rows.iter().all(|ns| *ns == 2_000 * MS), "{step}: {:?}", r.triggers_ns);
+        assert!(r.triggers_ns.total() >= 18 && r.heartbeats.total() == 40, "{step}");
+        let worst = r.series.buckets.iter().filter_map(|b| b.share_max_ppm).max();
+        assert_eq!(worst, expected.last().copied(), "{step}");
+    }
+}
+
+/// Lines cut out of the middle of two heartbeats, which become one.
+#[test]
+fn what_is_left_of_two_heartbeats_is_no_step_of_the_clock() {
+    for (name, from, to) in [("index-openj9.xml", 307, 329), ("churn-even.xml", 75, 94)] {
+        let path = format!("{}/../verbosegc-samples/{name}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        for shift in 0..6 {
+            let lines =
+                text.lines().enumerate().filter(|(i, _)| !(from + shift..=to + shift).contains(&(i + 1)));
+            let cut: Vec<&str> = lines.map(|l| l.1).collect();
+            let a = read(&cut.join("\n"));
+            let r = &a.runs.rows[0];
+            assert_eq!(r.trouble.clock_errors, 0, "{name} {shift}: {:?}", a.diagnostics);
+            assert!(a.diagnostics.rows.iter().any(|d| d.text.contains("missing")), "{name} {shift}");
+            assert!(!rules(&advise(&a)).contains("R17"), "{name} {shift}");
+            assert!(r.heartbeats.rows.iter().all(|h| h.share_ppm.is_none_or(|s| s <= 1_000_000)), "{name}");
+        }
+    }
+}
+
+#[test]
+fn more_than_all_of_the_time_is_no_share() {
+    let mut log = healthy(4);
+    log.line("trigger-start");
+    log.cycle_start();
+    log.beat(1_000, "mark", 4_000_000, (1_000, 2_000), MARKED, "");
+    log.cycle_end();
+    log.line("trigger-end");
+    let a = read(&log.done());
+    let r = &a.runs.rows[0];
+    assert_eq!(r.share, read(&healthy(4).done()).runs.rows[0].share);
+    assert_eq!(r.heartbeats.rows.last().unwrap().share_ppm, None);
+    assert_eq!(r.cycle_rows.rows.last().unwrap().collector_ns, 0);
+    assert!(!rules(&advise(&a)).contains("R9"), "{:#?}", advise(&a).findings);
+}
+
+#[test]
+fn many_values_have_quantiles_of_three_digits() {
+    let mut log = Log::new(OPENJ9);
+    for i in 0..1_500 {
+        log.cycle_start();
+        log.beat(10_000, "mark", 95, (3_000, 3_100), MARKED, "");
+        log.cycle_end();
+        log.now_ms += 10_000 + i % 7;
+    }
+    let d = &read(&log.done()).runs.rows[0].cycle_gap;
+    assert!(!d.exact && d.p50.abs_diff(10_003 * MS) < 11 * MS, "{d:?}");
+}

@@ -64,6 +64,16 @@ impl RunBuilder {
             self.f.work.allocator_sweep.add(ns, spot.line, spot.at_ns);
         }
         let interval = self.interval(spot, h).filter(|_| !spot.clock_error);
+        // More than all of the time: one of the two is wrong, and nobody knows which.
+        let impossible = interval.zip(h.collector_ns()).is_some_and(|(interval, ns)| {
+            let grain =
+                PRINTED_GRAIN_NS.saturating_add(interval / 1_000).saturating_add(count.saturating_mul(1_000));
+            ns > interval.saturating_add(grain)
+        });
+        let interval = interval.filter(|_| !impossible);
+        if let Some(cycle) = self.cycle.as_mut().filter(|_| impossible) {
+            cycle.torn = true;
+        }
         let share = interval.and_then(|interval| {
             let ppm = (u128::from(h.collector_ns()?) * 1_000_000).checked_div(u128::from(interval))?;
             // Beyond all of the time it can be by the grain of exact times and cut means only.
@@ -71,9 +81,10 @@ impl RunBuilder {
             u32::try_from(ppm.min(most)).ok()
         });
         self.follow(spot, h);
-        self.picture(spot, h, interval);
+        self.picture(spot, h, interval, impossible);
+        let lasted = measured.filter(|_| !impossible);
         let fell =
-            !spot.partial & self.in_cycle(h, interval, measured.map(|q| q.mean_ns.saturating_mul(known)));
+            !spot.partial & self.in_cycle(h, interval, lasted.map(|q| q.mean_ns.saturating_mul(known)));
         if let (Some(interval), Some(share)) = (interval, share) {
             self.share(spot, h, interval, share, fell);
         }
@@ -137,7 +148,7 @@ impl RunBuilder {
         cycle.mono = Some((cycle.mono.map_or(from, |m| m.0), to));
     }
 
-    fn picture(&mut self, spot: Spot, h: &Heartbeat, interval: Option<u64>) {
+    fn picture(&mut self, spot: Spot, h: &Heartbeat, interval: Option<u64>, impossible: bool) {
         let window = self.f.config.as_deref().and_then(|c| c.window_ns).unwrap_or(0);
         let s = &mut self.f.series;
         let from = spot.at_ns.saturating_sub(interval.unwrap_or(0));
@@ -146,7 +157,9 @@ impl RunBuilder {
                 s.spread(from, spot.at_ns, ns, Amount::Collector);
             }
             s.spread(from, spot.at_ns, spot.at_ns - from, Amount::Covered);
-        } else if let (Some(ns), true) = (h.collector_ns(), h.detail.is_some() && !spot.clock_error) {
+        } else if let (Some(ns), true) =
+            (h.collector_ns(), h.detail.is_some() && !spot.clock_error && !impossible)
+        {
             // What it took of the target's window.
             let from = spot.at_ns.saturating_sub(ns.max(window).max(SHORT_INTERVAL_NS));
             s.spread(from, spot.at_ns, ns, Amount::Collector);
@@ -212,8 +225,7 @@ impl RunBuilder {
         let target = config.and_then(|c| c.target_ppm).unwrap_or(DEFAULT_TARGET_PPM);
         let window = config.and_then(|c| c.window_ns).unwrap_or(0);
         if interval >= window.max(SHORT_INTERVAL_NS) {
-            let b = self.f.series.at(spot.at_ns);
-            b.share_max_ppm = b.share_max_ppm.max(Some(share.min(1_000_000)));
+            self.worst(spot.at_ns, share.min(1_000_000));
         }
         let s = &mut self.f.share;
         s.rough |= h.interval_ns.is_none() && h.detail.is_none();

@@ -10,6 +10,7 @@ pub(super) const PRINTED_GRAIN_NS: u64 = 2_000_000;
 impl RunBuilder {
     pub(super) fn trigger_start(&mut self, spot: Spot) {
         self.trigger_start_ns = Some(spot.at_ns);
+        self.trigger_torn = false;
         self.cycles_in_trigger = 0;
         self.mark_ns = Some(spot.at_ns);
         self.mark(spot, "trigger-start", || "use of memory passed the trigger".into());
@@ -17,7 +18,7 @@ impl RunBuilder {
 
     pub(super) fn trigger_end(&mut self, spot: Spot, interval_ns: Option<u64>) {
         let started = self.trigger_start_ns.take();
-        let derived = started.map(|start| spot.at_ns - start);
+        let derived = started.filter(|_| !self.trigger_torn).map(|start| spot.at_ns - start);
         if let Some(ns) = interval_ns.filter(|_| !spot.clock_error).or(derived) {
             let most = self.most(MAX_ROWS);
             self.f.triggers_ns.push(ns, most);
@@ -32,6 +33,7 @@ impl RunBuilder {
     }
 
     pub(super) fn cycle_start(&mut self, spot: Spot, edge: &CycleEdge, id: Option<u64>) {
+        self.prove(spot.line);
         self.flush_cycle();
         self.flush_length();
         if self.cycle.take().is_some() {
