@@ -417,6 +417,10 @@ pub struct CycleSums {
     pub live_max_bytes: u64,
     /// Their highest rate of allocation in mutator time, in bytes per second.
     pub rate_max: u64,
+    /// Line of the end of the cycle that has it; 0 if there is none.
+    pub rate_line: u64,
+    /// The second highest.
+    pub rate_next: u64,
     /// Bytes that the log tells to have been allocated in cycles.
     pub allocated_bytes: u64,
     /// The wall time in which they were.

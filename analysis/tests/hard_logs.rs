@@ -704,3 +704,28 @@ fn many_values_have_quantiles_of_three_digits() {
     let d = &read(&log.done()).runs.rows[0].cycle_gap;
     assert!(!d.exact && d.p50.abs_diff(10_003 * MS) < 11 * MS, "{d:?}");
 }
+
+#[test]
+fn one_cycle_of_many_does_not_make_the_contract() {
+    let burst = |n: u64, of: u64| {
+        let mut log = Log::new(OPENJ9);
+        for i in 0..of {
+            log.cycle_start();
+            let least = if i < n { 1_000 } else { MARKED.0 };
+            log.beat(1_000, "mark", 95, (3_000, 3_100), (least, MARKED.1), "");
+            log.beat(1_000, "sweep", 95, (2_900, 3_100), (500_000_000, 900_000_000), "");
+            log.cycle_end();
+            log.now_ms += 10_000;
+        }
+        let advice = advise(&read(&log.done()));
+        advice.contracts[0].1.clone().unwrap()
+    };
+    let (none, one) = (burst(0, 30), burst(1, 30));
+    assert_eq!((one.measured, one.heap_for_target), (none.measured, none.heap_for_target));
+    let left = one.burst.unwrap();
+    assert!(none.burst.is_none() && left.rate > 20 * one.measured.allocation_rate && left.line > 0);
+    // Two are a habit, and so is one of few.
+    for c in [burst(2, 30), burst(1, 5)] {
+        assert_eq!((c.burst, c.measured.allocation_rate), (None, left.rate));
+    }
+}

@@ -413,6 +413,7 @@ pub(crate) fn contract(c: &ContractReport) -> Value {
         "cycles": c.cycles,
         "live_bytes": m.live_bytes,
         "allocation_bytes_per_s": m.allocation_rate,
+        "burst": c.burst.map(|b| json!({ "allocation_bytes_per_s": b.rate, "line": b.line })),
         "trace_bytes_per_s": m.trace_rate,
         "sweep_bytes_per_s": if m.sweep_rate == u64::MAX { None } else { Some(m.sweep_rate) },
         "fragmentation_percent": percent(m.fragmentation_ppm),
