@@ -729,3 +729,17 @@ fn one_cycle_of_many_does_not_make_the_contract() {
         assert_eq!((c.burst, c.measured.allocation_rate), (None, left.rate));
     }
 }
+
+/// Written intervals of own logs of the 2007 form count from a cycle's first quantum.
+#[test]
+fn written_intervals_that_begin_with_a_quantum_have_a_pause_as_well() {
+    let r = &sample("trees-synchronous-2007.xml").runs.rows[0];
+    // Line 72: three quanta, 1.026 ms in 2.056 ms, and two pauses between them.
+    let first = r.heartbeats.rows.iter().find(|h| h.line == 72).unwrap();
+    let expected = 1_026_000 * 1_000_000_u64 / (2_056_135 + (2_056_135 - 1_026_000) / 2);
+    assert!(u64::from(first.share_ppm.unwrap()).abs_diff(expected) < 1_000, "{first:?} {expected}");
+    let single = r.heartbeats.rows.iter().filter(|h| h.quanta == Some(1));
+    assert!(single.filter_map(|h| h.share_ppm).all(|s| s < 950_000));
+    // The run's own average and its heartbeats are of the same collector time.
+    assert!(r.run_utilization_ppm().unwrap() > 900_000);
+}

@@ -109,21 +109,27 @@ impl RunBuilder {
     /// What the quanta of a heartbeat are a share of: as written, else from what was before, in exact times where the log
     /// has them.
     fn interval(&self, spot: Spot, h: &Heartbeat) -> Option<u64> {
-        if h.interval_ns.is_some() {
-            return h.interval_ns;
+        let Some(d) = h.detail.as_deref().filter(|d| d.first_start_ns < d.last_end_ns) else {
+            return h
+                .interval_ns
+                .or_else(|| self.since.filter(|_| spot.fine).map(|since| spot.at_ns - since.at_ns));
+        };
+        let span = d.last_end_ns - d.first_start_ns;
+        let since = self.since.and_then(|s| s.mono_ns).filter(|ns| *ns <= d.first_start_ns);
+        let known = h.interval_ns.or_else(|| Some(d.last_end_ns - since?)).unwrap_or(span).max(span);
+        if since.is_some() {
+            return Some(known);
         }
-        if let Some(d) = h.detail.as_deref().filter(|d| d.first_start_ns < d.last_end_ns) {
-            let from = self.since.and_then(|s| s.mono_ns).filter(|ns| *ns <= d.first_start_ns);
-            if let Some(from) = from {
-                return Some(d.last_end_ns - from);
+        // The first quantum may be what the time counts from: then a pause before it counts as long as those between. A
+        // single quantum has none, and its own length is no time that it is a share of.
+        let lead = known - span;
+        match h.quantum_count?.checked_sub(1).filter(|n| *n > 0) {
+            None => (lead >= span / 10).then_some(known),
+            Some(between) => {
+                let pause = span.saturating_sub(h.collector_ns()?) / between;
+                span.checked_add(lead.max(pause))
             }
-            // Nothing tells of a pause before the first quantum: it counts as long as those between. A single quantum has
-            // none, and its own length is no time that it is a share of.
-            let span = d.last_end_ns - d.first_start_ns;
-            let between = h.quantum_count?.checked_sub(1).filter(|n| *n > 0)?;
-            return span.checked_add(span.saturating_sub(h.collector_ns()?) / between);
         }
-        self.since.filter(|_| spot.fine).map(|since| spot.at_ns - since.at_ns)
     }
 
     /// The exact times of a heartbeat of this project's.
