@@ -32,9 +32,10 @@ pub(crate) struct Timing {
     pub(crate) time: Option<LogTime>,
     /// The clock was set by this much right before it.
     pub(crate) step_ms: Option<i64>,
-    /// The clock was set somewhere since the last cycle start, or by an unknown amount: intervals over this place are
-    /// not to be taken.
+    /// The clock was set here by an unknown amount: intervals over this place are not to be taken.
     pub(crate) unsure: bool,
+    /// The clock was set somewhere since the last cycle start: no interval since is to be taken.
+    pub(crate) unplaced: bool,
     /// Events are missing before it, by its number.
     pub(crate) missing: bool,
 }
@@ -64,12 +65,18 @@ pub(crate) struct Clock {
     /// A time on both clocks.
     anchor: Option<(LogTime, u64)>,
     held: VecDeque<Held>,
+    /// By how much monotonic times say that the clock was set, until the next number shows that no lines are missing: what
+    /// is left of two heartbeats may be one with the stamp of the first and the monotonic times of the second.
+    told: Option<i64>,
 }
 
 impl Clock {
     /// Takes an event and gives those whose times are known, in order.
     pub(crate) fn push(&mut self, e: &LoggedEvent, out: &mut dyn FnMut(&LoggedEvent, Timing)) {
         let missing = self.missing(e);
+        if let Some(step) = self.told.take_if(|_| e.id.is_some()) {
+            if missing { self.tear(out) } else { self.release(step, out) }
+        }
         let Some(printed) = e.timestamp.filter(|t| t.has_millis()) else {
             if self.held.is_empty() {
                 out(e, Timing { time: e.timestamp, missing, ..Timing::default() });
@@ -100,6 +107,7 @@ impl Clock {
         let is_start = matches!(e.event, Event::CycleStart(_));
         self.held.push_back(Held { event: e.clone(), time, gap_ms, missing });
         match told {
+            Some(step) if step != 0 && source == 1 && e.id.is_some() => self.told = Some(step),
             Some(step) => self.release(step, out),
             // In this project's logs a heartbeat follows that tells.
             None if is_start && self.anchor.is_none() => self.give_up(out),
@@ -110,7 +118,26 @@ impl Clock {
 
     /// Gives what is held still.
     pub(crate) fn finish(&mut self, out: &mut dyn FnMut(&LoggedEvent, Timing)) {
+        match self.told.take() {
+            Some(step) => self.release(step, out),
+            None => self.give_up(out),
+        }
+    }
+
+    /// Lines are missing right after the event whose monotonic times told: it is of two.
+    fn tear(&mut self, out: &mut dyn FnMut(&LoggedEvent, Timing)) {
+        self.in_a_row[1] = 0;
+        if let Some(h) = self.held.iter_mut().rev().find(|h| monotonic_end(&h.event.event).is_some()) {
+            h.event.partial = true;
+            h.missing = true;
+            match &mut h.event.event {
+                Event::Heartbeat(beat) => beat.detail = None,
+                Event::SyncGc(gc) => gc.detail = None,
+                _ => {}
+            }
+        }
         self.give_up(out);
+        self.anchor = None;
     }
 
     fn hold(&mut self, held: Held, out: &mut dyn FnMut(&LoggedEvent, Timing)) {
@@ -133,6 +160,7 @@ impl Clock {
         self.last_id = e.id.or(self.last_id);
         if gap {
             self.start = None;
+            self.anchor = None;
         }
         gap
     }
@@ -180,17 +208,19 @@ impl Clock {
         }
         // The longest gap for a step forward, the one that goes back the most for a step back.
         let gaps = self.held.iter().enumerate().filter_map(|(i, h)| Some((i, h.gap_ms?)));
+        let places = gaps.clone().filter(|(_, gap)| *gap >= step - GRAIN_MS).count();
         let place = if step > 0 { gaps.max_by_key(|g| g.1) } else { gaps.min_by_key(|g| g.1) };
         let (at, gap) = place.unwrap_or((0, 0));
         let rest = gap.saturating_sub(step);
         // What is left of the gap must be one; a step back that hides in a longer gap may be elsewhere as well.
-        let only = if step > 0 { step > self.longest_ms + GRAIN_MS } else { gap < BACK_MS };
+        let only = if step > 0 { places == 1 && step > self.longest_ms + GRAIN_MS } else { gap < BACK_MS };
         let sure = rest >= -GRAIN_MS && only;
         self.emit(Some(at), step, !sure, out);
     }
 
     /// Nothing tells what was long or went back.
     fn give_up(&mut self, out: &mut dyn FnMut(&LoggedEvent, Timing)) {
+        self.told = None;
         while let Some(at) =
             self.held.iter().position(|h| h.gap_ms.is_some_and(|gap| !(BACK_MS..=ABSURD_MS).contains(&gap)))
         {
@@ -215,6 +245,10 @@ impl Clock {
         unsure: bool,
         out: &mut dyn FnMut(&LoggedEvent, Timing),
     ) {
+        // Of time that goes back the place is seen.
+        let unplaced = at
+            .and_then(|at| self.held.get(at)?.gap_ms)
+            .is_some_and(|gap| (BACK_MS..=ABSURD_MS).contains(&gap));
         let mut shift = 0;
         for (i, h) in std::mem::take(&mut self.held).into_iter().enumerate() {
             let here = at == Some(i);
@@ -228,7 +262,8 @@ impl Clock {
             let timing = Timing {
                 time: printed,
                 step_ms: here.then_some(step),
-                unsure: here && unsure,
+                unsure: unsure && (here || unplaced),
+                unplaced: unsure && unplaced,
                 missing: h.missing,
             };
             out(&h.event, timing);

@@ -8,6 +8,8 @@ use metronome_scheduler::contract::{Contract, ContractError, heap_for_utilizatio
 pub const DEFAULT_TARGET_PPM: u32 = 700_000;
 /// Whole cycles that a measurement needs.
 const CYCLES: u64 = 3;
+/// Cycles from which on a single one may be left out.
+const MANY_CYCLES: u64 = 20;
 /// Allowance for fragmentation where the log does not tell: this project's default.
 const FRAGMENTATION_PPM: u32 = 120_000;
 /// Utilizations of the curve, in percent.
@@ -16,7 +18,7 @@ const CURVE: std::ops::RangeInclusive<u32> = 5..=95;
 /// What was measured, and what follows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContractReport {
-    /// Live data *m* (the most), allocation rate *a* in mutator time (the highest of a cycle), trace rate *R*, sweep rate
+    /// Live data *m* (the most), allocation rate *a* in mutator time (the highest of a cycle, but for `burst`), trace rate *R*, sweep rate
     /// *S*, fragmentation *f*.
     pub measured: Contract,
     /// Cycles measured.
@@ -25,6 +27,8 @@ pub struct ContractReport {
     pub phases_unknown: bool,
     /// *m* and *a* come from free memory, so *m* includes garbage that a cycle could not find.
     pub from_free_memory: bool,
+    /// A cycle that alone allocated more than twice as fast as all others: it is left out of *a*.
+    pub burst: Option<Burst>,
     /// The run's heap.
     pub heap_bytes: Option<u64>,
     /// The run's target.
@@ -37,6 +41,15 @@ pub struct ContractReport {
     pub curve: Vec<(u32, Option<u64>)>,
     /// Utilization of windows for other quanta at the run's target.
     pub what_if: Vec<WhatIf>,
+}
+
+/// A cycle that allocated as no other did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// Its rate in mutator time, in bytes per second.
+    pub rate: u64,
+    /// Line of its end.
+    pub line: u64,
 }
 
 /// What another quantum and window would give, if quanta are spread evenly.
@@ -88,7 +101,12 @@ pub(crate) fn sum_up(sums: &mut CycleSums, row: &CycleRow, heap: Option<u64>, ow
     let rate = u128::from(allocated) * 1_000_000_000 / u128::from(mutator);
     sums.measured += 1;
     sums.live_bytes += u128::from(live);
-    sums.rate_max = sums.rate_max.max(u64::try_from(rate).unwrap_or(u64::MAX));
+    let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+    if sums.rate_line == 0 || rate > sums.rate_max {
+        (sums.rate_next, sums.rate_max, sums.rate_line) = (sums.rate_max, rate, row.line);
+    } else {
+        sums.rate_next = sums.rate_next.max(rate);
+    }
 }
 
 /// Measures a run's contract.
@@ -126,9 +144,12 @@ pub fn measure(run: &RunFigures) -> Result<ContractReport, String> {
         _ => u64::MAX,
     };
     let fragmentation_ppm = fragmentation(run);
+    // One cycle among many is no habit of the program.
+    let alone = sums.measured >= MANY_CYCLES && sums.rate_max / 2 > sums.rate_next;
+    let alone = alone.then_some(Burst { rate: sums.rate_max, line: sums.rate_line });
     let contract = Contract {
         live_bytes: sums.live_max_bytes,
-        allocation_rate: sums.rate_max,
+        allocation_rate: if alone.is_some() { sums.rate_next } else { sums.rate_max },
         trace_rate,
         sweep_rate,
         fragmentation_ppm,
@@ -146,6 +167,7 @@ pub fn measure(run: &RunFigures) -> Result<ContractReport, String> {
         cycles: sums.measured,
         phases_unknown,
         from_free_memory: !own,
+        burst: alone,
         heap_bytes: heap,
         target_ppm,
         heap_for_target: at(target_ppm.min(999_999))?,

@@ -259,6 +259,13 @@ impl RunFigures {
         measured.or_else(single)
     }
 
+    /// Utilization over the whole run, in parts per million, as the run itself counted it.
+    pub fn run_utilization_ppm(&self) -> Option<u32> {
+        let s = self.own.summary.as_ref().filter(|s| s.collector_ns <= s.run_ns)?;
+        let left = (u128::from(s.run_ns - s.collector_ns) * 1_000_000).checked_div(u128::from(s.run_ns))?;
+        u32::try_from(left).ok()
+    }
+
     /// The window of the target: told, or the default of IBM's and OpenJ9's collectors.
     pub fn window_ns(&self) -> Option<u64> {
         let told = self.config.as_deref().and_then(|c| c.window_ns);
@@ -410,6 +417,10 @@ pub struct CycleSums {
     pub live_max_bytes: u64,
     /// Their highest rate of allocation in mutator time, in bytes per second.
     pub rate_max: u64,
+    /// Line of the end of the cycle that has it; 0 if there is none.
+    pub rate_line: u64,
+    /// The second highest.
+    pub rate_next: u64,
     /// Bytes that the log tells to have been allocated in cycles.
     pub allocated_bytes: u64,
     /// The wall time in which they were.

@@ -83,6 +83,12 @@ impl<T> Kept<T> {
         self.taken = 1;
     }
 
+    /// Changes the newest entries, back to the first one that is not among them.
+    pub(crate) fn undo(&mut self, among: impl Fn(&T) -> bool, change: impl Fn(&mut T)) {
+        let newest = self.newest.iter_mut();
+        newest.chain(self.rows.iter_mut().rev()).take_while(|row| among(row)).for_each(change);
+    }
+
     /// No more come: the newest one is kept as well.
     pub(crate) fn seal(&mut self) {
         if let Some(row) = self.newest.take() {

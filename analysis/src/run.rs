@@ -8,7 +8,9 @@ mod single;
 
 use crate::axis::Axis;
 use crate::clock::{Clock, Timing};
-use crate::figures::{CycleRow, Low, Mark, PhaseFigures, Range, RunFigures, SyncRow, Trouble, Writer};
+use crate::figures::{
+    CycleRow, Low, Mark, PhaseFigures, Range, RunFigures, ShareFigures, SyncRow, Trouble, Writer,
+};
 use crate::series::Amount;
 use crate::stat::{Peak, Sketch, Trend};
 use metronome_verbosegc::model::{
@@ -84,6 +86,20 @@ pub(crate) struct OpenCycle {
     pub(crate) unloads: bool,
 }
 
+/// Worst shares kept until they are proved.
+const MAX_UNPROVED: usize = 4_096;
+
+/// Figures by printed times, as they were at the last cycle start: its interval showed that the clock had not been set.
+/// What came since is left out if the next one shows that it was set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Proved {
+    share: ShareFigures,
+    line: u64,
+    triggers: (usize, u64),
+    /// Shares for the picture since then, with their places.
+    pub(crate) worst: Vec<(u64, u32)>,
+}
+
 /// Builds [`RunFigures`].
 #[derive(Clone, Debug)]
 pub(crate) struct RunBuilder {
@@ -111,6 +127,10 @@ pub(crate) struct RunBuilder {
     pub(crate) rough_length: Option<u64>,
     pub(crate) trigger_start_ns: Option<u64>,
     pub(crate) trigger_end_ns: u64,
+    /// The clock was set in the trigger under way, nobody knows where.
+    pub(crate) trigger_torn: bool,
+    /// What was known at the last cycle start.
+    pub(crate) proved: Proved,
     sync_start_ns: Option<u64>,
     pub(crate) cycles_in_trigger: u64,
     /// Where heartbeat intervals of the 2007 form count from.
@@ -156,6 +176,8 @@ impl RunBuilder {
             rough_length: None,
             trigger_start_ns: None,
             trigger_end_ns: 0,
+            trigger_torn: false,
+            proved: Proved::default(),
             sync_start_ns: None,
             cycles_in_trigger: 0,
             mark_ns: None,
@@ -224,8 +246,9 @@ impl RunBuilder {
         if timing.missing || timing.unsure || e.clock_error {
             self.break_off();
         }
-        if timing.unsure {
-            self.rough_length = None;
+        self.trigger_torn |= timing.unsure;
+        if timing.unplaced {
+            self.leave_out();
         }
         match &e.event {
             Event::Initialized(i) => {
@@ -293,6 +316,45 @@ impl RunBuilder {
             cycle.torn = true;
         }
         self.gap();
+    }
+
+    /// The clock was set somewhere since the last cycle start.
+    fn leave_out(&mut self) {
+        if self.rough_length.take().is_some()
+            && let Some(row) = &mut self.ended_cycle
+        {
+            row.length_ns = None;
+            row.torn = true;
+        }
+        let (rows, omitted) = self.proved.triggers;
+        self.f.triggers_ns.rows.truncate(rows);
+        self.f.triggers_ns.omitted = omitted;
+        // This project's heartbeats have times on a clock that is not set.
+        if self.own {
+            return;
+        }
+        self.proved.worst.clear();
+        self.f.share = self.proved.share;
+        let line = self.proved.line;
+        self.f.heartbeats.undo(|row| row.line > line, |row| row.share_ppm = None);
+    }
+
+    /// What printed times told so far is right, as far as the log can show.
+    pub(crate) fn prove(&mut self, line: u64) {
+        for (at_ns, ppm) in std::mem::take(&mut self.proved.worst) {
+            let b = self.f.series.at(at_ns);
+            b.share_max_ppm = b.share_max_ppm.max(Some(ppm));
+        }
+        self.proved.share = self.f.share;
+        self.proved.line = line;
+        self.proved.triggers = (self.f.triggers_ns.rows.len(), self.f.triggers_ns.omitted);
+    }
+
+    pub(crate) fn worst(&mut self, at_ns: u64, ppm: u32) {
+        if self.proved.worst.len() >= MAX_UNPROVED {
+            self.prove(self.proved.line);
+        }
+        self.proved.worst.push((at_ns, ppm));
     }
 
     fn clock_set(&mut self, spot: Spot, column: u64, ms: i128) {
@@ -465,6 +527,7 @@ impl RunBuilder {
         clock.finish(&mut |e, timing| self.timed(e, timing));
         self.flush_cycle();
         self.flush_length();
+        self.prove(0);
     }
 
     /// The figures; [`end`](Self::end) comes before.

@@ -31,6 +31,8 @@ pub struct Bucket {
     pub free_min_bytes: Option<u64>,
     /// Most free heap seen.
     pub free_max_bytes: Option<u64>,
+    /// Free heap as it was seen first and last: where cycles are shorter than a bucket, these still go up and down.
+    pub free_ends_bytes: Option<(u64, u64)>,
     /// Allocated bytes, as far as the log tells; spread evenly over the cycle or heartbeat that tells.
     pub allocated_bytes: u64,
     /// Lowest and highest priority of the collector's thread.
@@ -64,14 +66,20 @@ impl Bucket {
         self.share_max_ppm = self.share_max_ppm.max(other.share_max_ppm);
         self.quantum_max_ns = self.quantum_max_ns.max(other.quantum_max_ns);
         self.stop_max_ns = self.stop_max_ns.max(other.stop_max_ns);
+        let ends = self.free_ends_bytes;
         self.free(other.free_min_bytes);
         self.free(other.free_max_bytes);
+        self.free_ends_bytes = match (ends, other.free_ends_bytes) {
+            (Some((first, _)), Some((_, last))) => Some((first, last)),
+            (mine, theirs) => mine.or(theirs),
+        };
     }
 
     fn free(&mut self, bytes: Option<u64>) {
         let Some(bytes) = bytes else { return };
         self.free_min_bytes = Some(self.free_min_bytes.map_or(bytes, |b| b.min(bytes)));
         self.free_max_bytes = Some(self.free_max_bytes.map_or(bytes, |b| b.max(bytes)));
+        self.free_ends_bytes = Some((self.free_ends_bytes.map_or(bytes, |e| e.0), bytes));
     }
 }
 

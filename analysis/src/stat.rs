@@ -84,8 +84,9 @@ impl Peak {
 pub struct Distribution {
     /// Exact count, extremes and mean.
     pub stat: Stat,
-    /// The quantiles and bars are of the single values. If false they are estimated from groups of which the log
-    /// tells count, least, mean and most only: one value at the least, one at the most, the others at what is left.
+    /// The quantiles and bars are of the single values. If false they have three digits, as those of more than a thousand
+    /// values do, or are estimated from groups of which the log tells count, least, mean and most only: one value at the
+    /// least, one at the most, the others at what is left.
     pub exact: bool,
     /// Half are at most this, in ns.
     pub p50: u64,
@@ -197,7 +198,15 @@ impl Sketch {
                 reached.map_or(self.stat.max, |(ns, _)| *ns)
             })
         };
-        Distribution { stat: self.stat, exact: !self.estimated, p50, p90, p99, p999, bars }
+        Distribution {
+            stat: self.stat,
+            exact: !self.estimated && self.histogram.is_none(),
+            p50,
+            p90,
+            p99,
+            p999,
+            bars,
+        }
     }
 }
 

@@ -360,7 +360,8 @@ fn exact_times_count_where_the_log_has_them() {
     let (length, gap) = (&r.cycle_length.stat, &r.cycle_gap.stat);
     assert_eq!((length.count, length.min, length.max), (20, 1_410_000, 1_410_000));
     assert_eq!((gap.count, gap.min, gap.max), (19, 98_590_000, 98_590_000));
-    assert_eq!(r.share.ppm(), Some((900_000_u64 * 1_000_000 / 1_410_000) as u32));
+    // From the end of one quantum to the end of the next; the first one of a cycle has no such time.
+    assert_eq!(r.share.ppm(), Some((400_000_u64 * 1_000_000 / 910_000) as u32));
     assert!(!r.lengths_rough && !r.gaps_rough && !r.share.rough);
     assert_eq!(r.trouble.clock_errors, 1);
     assert!(read(&healthy(3).done()).runs.rows[0].lengths_rough);
@@ -552,4 +553,193 @@ fn wall_time_that_misses_the_target_is_told() {
     let advice = advise(&read(&std::fs::read_to_string(sample).unwrap()));
     let o8 = found(&advice, "O8");
     assert!(o8.evidence.contains("43.2 %") && o8.evidence.contains("70.6 %"), "{o8:#?}");
+}
+
+fn sample(name: &str) -> Analysis {
+    let path = format!("{}/../verbosegc-samples/{name}", env!("CARGO_MANIFEST_DIR"));
+    read(&std::fs::read_to_string(path).unwrap())
+}
+
+/// The first quantum waits for the straggler: that time is the cycle's, and not the gap's.
+#[test]
+fn a_cycle_that_waits_for_a_mutator_is_as_long_as_its_stamps_say() {
+    let a = sample("straggler.xml");
+    let r = &a.runs.rows[0];
+    // Lines 68 to 102: 01.989 to 02.241.
+    let length = |line: u64| r.cycle_rows.rows.iter().find(|c| c.line == line).unwrap().length_ns;
+    assert_eq!(length(102), Some(252 * MS));
+    assert_eq!(r.cycle_length.stat.max / MS, 330);
+    assert!(r.lengths_rough && r.cycle_gap.stat.max < 150 * MS, "{:?}", r.cycle_gap.stat);
+    // Where both clocks agree, the exact one counts.
+    assert!(r.cycle_rows.rows.iter().any(|c| c.length_ns.is_some_and(|ns| ns % MS > 0)));
+}
+
+/// Single quanta of 0.5 ms, three of them each 100 ms: the collector had 1.5 %, and 30 % where it was at work.
+#[test]
+fn a_quantum_is_no_share_of_its_own_length() {
+    let mut log = Log::new(OWN);
+    let (beat, quantum, cycles) = (1_700_000, 500_000_u64, 50);
+    for _ in 0..cycles {
+        let at = log.now_ms * MS + 5_000_000_000;
+        let detail = |n: u64| {
+            let (from, to) = (at + n * beat, at + n * beat + quantum);
+            format!("<metronome-quanta firstStartNs=\"{from}\" lastEndNs=\"{to}\" longestStep=\"mark\" />\n")
+        };
+        log.cycle_start();
+        for (n, phase) in [(0, "precollect"), (1, "mark"), (2, "sweep")] {
+            log.beat(n.min(1) * 2, phase, 1, (500, 500), MARKED, &detail(n));
+        }
+        log.cycle_end();
+        log.now_ms += 96;
+    }
+    let time = log.time();
+    let _ = writeln!(
+        log.text,
+        "<metronome-summary timestamp=\"{time}\" cycles=\"50\" quanta=\"150\" longestQuantumMs=\"0.5\" \
+         longestStopMs=\"0.1\" collectorMs=\"75.000\" runMs=\"5000.000\" syncGcs=\"0\" stopsCancelled=\"0\" departures=\"0\" \
+         lostRecords=\"0\" />"
+    );
+    let a = read(&log.done());
+    let r = &a.runs.rows[0];
+    assert_eq!(r.share.ppm(), Some((quantum * 1_000_000 / beat) as u32));
+    assert_eq!(r.share.peak_of_all_ppm, (quantum * 1_000_000 / beat) as u32);
+    assert_eq!(r.run_utilization_ppm(), Some(985_000));
+    let shares: Vec<_> = r.heartbeats.rows.iter().take(3).map(|h| h.share_ppm).collect();
+    assert_eq!(shares, [None, Some(294_117), Some(294_117)]);
+    // All of the time is in the picture, and no bucket is the collector's alone.
+    let all: u64 = r.series.buckets.iter().map(|b| b.collector_ns).sum();
+    assert_eq!(all, 3 * cycles * quantum);
+    let taken = |b: &metronome_analysis::Bucket| b.collector_ns as f64 / r.series.bucket_ns as f64;
+    assert!(r.series.buckets.iter().all(|b| taken(b) < 0.4));
+}
+
+/// Each cycle takes the used memory from 50 to 16 MiB; buckets are longer than cycles.
+#[test]
+fn a_bucket_tells_how_the_heap_was_first_and_last() {
+    let mut log = Log::new(OWN);
+    for _ in 0..6_000 {
+        log.cycle_start();
+        log.beat(5, "mark", 3, (450, 500), (14_000_000, 20_000_000), "");
+        log.beat(5, "sweep", 3, (450, 500), (14_000_000, 48_000_000), "");
+        log.cycle_end();
+        log.now_ms += 990;
+    }
+    let a = read(&log.done());
+    let s = &a.runs.rows[0].series;
+    assert!(s.bucket_ns > 1_000 * MS);
+    let known: Vec<_> = s.buckets.iter().filter_map(|b| b.free_ends_bytes).collect();
+    // But for the cycles that a bucket's end cuts.
+    let whole = known.iter().filter(|e| **e == (20_000_000, 48_000_000)).count();
+    assert!(known.len() > 1_000 && whole > known.len() / 10 * 9, "{whole} of {}", known.len());
+}
+
+#[test]
+fn what_lies_over_a_step_of_unknown_place_is_left_out() {
+    let plain = read(&set_clock(0, false));
+    let share =
+        |r: &RunFigures| r.heartbeats.rows.iter().filter_map(|h| h.share_ppm).collect::<BTreeSet<_>>();
+    let expected = share(&plain.runs.rows[0]);
+    for step in [100, 500, 1_000, 2_000, 5_000, -300, -900] {
+        let a = read(&set_clock(step, true));
+        let r = &a.runs.rows[0];
+        assert_eq!(rules(&advise(&a)), BTreeSet::from(["R17"]), "{step}: {:#?}", advise(&a).findings);
+        assert_eq!(r.trouble.clock_errors, 1, "{step}");
+        assert_eq!(share(r), expected, "{step}");
+        let (c, g) = (&r.cycle_length.stat, &r.cycle_gap.stat);
+        assert_eq!((c.count, c.min, c.max), (19, 2_000 * MS, 2_000 * MS), "{step}");
+        assert_eq!((g.min, g.max), (10_000 * MS, 10_000 * MS), "{step}");
+        assert!(r.cycle_rows.rows.iter().all(|c| c.length_ns.is_none_or(|ns| ns == 2_000 * MS)), "{step}");
+        assert!(r.triggers_ns.rows.iter().all(|ns| *ns == 2_000 * MS), "{step}: {:?}", r.triggers_ns);
+        assert!(r.triggers_ns.total() >= 18 && r.heartbeats.total() == 40, "{step}");
+        let worst = r.series.buckets.iter().filter_map(|b| b.share_max_ppm).max();
+        assert_eq!(worst, expected.last().copied(), "{step}");
+    }
+}
+
+/// Lines cut out of the middle of two heartbeats, which become one.
+#[test]
+fn what_is_left_of_two_heartbeats_is_no_step_of_the_clock() {
+    for (name, from, to) in [("index-openj9.xml", 307, 329), ("churn-even.xml", 75, 94)] {
+        let path = format!("{}/../verbosegc-samples/{name}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        for shift in 0..6 {
+            let lines =
+                text.lines().enumerate().filter(|(i, _)| !(from + shift..=to + shift).contains(&(i + 1)));
+            let cut: Vec<&str> = lines.map(|l| l.1).collect();
+            let a = read(&cut.join("\n"));
+            let r = &a.runs.rows[0];
+            assert_eq!(r.trouble.clock_errors, 0, "{name} {shift}: {:?}", a.diagnostics);
+            assert!(a.diagnostics.rows.iter().any(|d| d.text.contains("missing")), "{name} {shift}");
+            assert!(!rules(&advise(&a)).contains("R17"), "{name} {shift}");
+            assert!(r.heartbeats.rows.iter().all(|h| h.share_ppm.is_none_or(|s| s <= 1_000_000)), "{name}");
+        }
+    }
+}
+
+#[test]
+fn more_than_all_of_the_time_is_no_share() {
+    let mut log = healthy(4);
+    log.line("trigger-start");
+    log.cycle_start();
+    log.beat(1_000, "mark", 4_000_000, (1_000, 2_000), MARKED, "");
+    log.cycle_end();
+    log.line("trigger-end");
+    let a = read(&log.done());
+    let r = &a.runs.rows[0];
+    assert_eq!(r.share, read(&healthy(4).done()).runs.rows[0].share);
+    assert_eq!(r.heartbeats.rows.last().unwrap().share_ppm, None);
+    assert_eq!(r.cycle_rows.rows.last().unwrap().collector_ns, 0);
+    assert!(!rules(&advise(&a)).contains("R9"), "{:#?}", advise(&a).findings);
+}
+
+#[test]
+fn many_values_have_quantiles_of_three_digits() {
+    let mut log = Log::new(OPENJ9);
+    for i in 0..1_500 {
+        log.cycle_start();
+        log.beat(10_000, "mark", 95, (3_000, 3_100), MARKED, "");
+        log.cycle_end();
+        log.now_ms += 10_000 + i % 7;
+    }
+    let d = &read(&log.done()).runs.rows[0].cycle_gap;
+    assert!(!d.exact && d.p50.abs_diff(10_003 * MS) < 11 * MS, "{d:?}");
+}
+
+#[test]
+fn one_cycle_of_many_does_not_make_the_contract() {
+    let burst = |n: u64, of: u64| {
+        let mut log = Log::new(OPENJ9);
+        for i in 0..of {
+            log.cycle_start();
+            let least = if i < n { 1_000 } else { MARKED.0 };
+            log.beat(1_000, "mark", 95, (3_000, 3_100), (least, MARKED.1), "");
+            log.beat(1_000, "sweep", 95, (2_900, 3_100), (500_000_000, 900_000_000), "");
+            log.cycle_end();
+            log.now_ms += 10_000;
+        }
+        let advice = advise(&read(&log.done()));
+        advice.contracts[0].1.clone().unwrap()
+    };
+    let (none, one) = (burst(0, 30), burst(1, 30));
+    assert_eq!((one.measured, one.heap_for_target), (none.measured, none.heap_for_target));
+    let left = one.burst.unwrap();
+    assert!(none.burst.is_none() && left.rate > 20 * one.measured.allocation_rate && left.line > 0);
+    // Two are a habit, and so is one of few.
+    for c in [burst(2, 30), burst(1, 5)] {
+        assert_eq!((c.burst, c.measured.allocation_rate), (None, left.rate));
+    }
+}
+
+/// Written intervals of own logs of the 2007 form count from a cycle's first quantum.
+#[test]
+fn written_intervals_that_begin_with_a_quantum_have_a_pause_as_well() {
+    let r = &sample("trees-synchronous-2007.xml").runs.rows[0];
+    // Line 72: three quanta, 1.026 ms in 2.056 ms, and two pauses between them.
+    let first = r.heartbeats.rows.iter().find(|h| h.line == 72).unwrap();
+    let expected = 1_026_000 * 1_000_000_u64 / (2_056_135 + (2_056_135 - 1_026_000) / 2);
+    assert!(u64::from(first.share_ppm.unwrap()).abs_diff(expected) < 1_000, "{first:?} {expected}");
+    let single = r.heartbeats.rows.iter().filter(|h| h.quanta == Some(1));
+    assert!(single.filter_map(|h| h.share_ppm).all(|s| s < 950_000));
+    // The run's own average and its heartbeats are of the same collector time.
+    assert!(r.run_utilization_ppm().unwrap() > 900_000);
 }

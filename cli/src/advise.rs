@@ -229,6 +229,9 @@ fn contract(out: &mut String, of: &str, c: &ContractReport) {
     let mut row = |name: &str, value: String| *out += &format!("  {name:<17} {value}\n");
     row("live (m)", bytes(m.live_bytes));
     row("allocation (a)", format!("{}/s of mutator time", bytes(m.allocation_rate)));
+    if let Some(b) = c.burst {
+        row("", format!("left out: {}/s in one cycle alone, line {}", bytes(b.rate), b.line));
+    }
     row("tracing (R)", format!("{}/s of collector time", bytes(m.trace_rate)));
     let sweep = match c.phases_unknown || m.sweep_rate == u64::MAX {
         true => "in R: the log does not tell it apart".into(),

@@ -1,5 +1,6 @@
 //! Heartbeats: quanta in sum.
 
+use super::edges::PRINTED_GRAIN_NS;
 use super::{RunBuilder, Since, Spot};
 use crate::contract::DEFAULT_TARGET_PPM;
 use crate::figures::{HeartbeatRow, Low, Range};
@@ -63,6 +64,16 @@ impl RunBuilder {
             self.f.work.allocator_sweep.add(ns, spot.line, spot.at_ns);
         }
         let interval = self.interval(spot, h).filter(|_| !spot.clock_error);
+        // More than all of the time: one of the two is wrong, and nobody knows which.
+        let impossible = interval.zip(h.collector_ns()).is_some_and(|(interval, ns)| {
+            let grain =
+                PRINTED_GRAIN_NS.saturating_add(interval / 1_000).saturating_add(count.saturating_mul(1_000));
+            ns > interval.saturating_add(grain)
+        });
+        let interval = interval.filter(|_| !impossible);
+        if let Some(cycle) = self.cycle.as_mut().filter(|_| impossible) {
+            cycle.torn = true;
+        }
         let share = interval.and_then(|interval| {
             let ppm = (u128::from(h.collector_ns()?) * 1_000_000).checked_div(u128::from(interval))?;
             // Beyond all of the time it can be by the grain of exact times and cut means only.
@@ -70,9 +81,10 @@ impl RunBuilder {
             u32::try_from(ppm.min(most)).ok()
         });
         self.follow(spot, h);
-        self.picture(spot, h, interval);
+        self.picture(spot, h, interval, impossible);
+        let lasted = measured.filter(|_| !impossible);
         let fell =
-            !spot.partial & self.in_cycle(h, interval, measured.map(|q| q.mean_ns.saturating_mul(known)));
+            !spot.partial & self.in_cycle(h, interval, lasted.map(|q| q.mean_ns.saturating_mul(known)));
         if let (Some(interval), Some(share)) = (interval, share) {
             self.share(spot, h, interval, share, fell);
         }
@@ -97,14 +109,27 @@ impl RunBuilder {
     /// What the quanta of a heartbeat are a share of: as written, else from what was before, in exact times where the log
     /// has them.
     fn interval(&self, spot: Spot, h: &Heartbeat) -> Option<u64> {
-        if h.interval_ns.is_some() {
-            return h.interval_ns;
+        let Some(d) = h.detail.as_deref().filter(|d| d.first_start_ns < d.last_end_ns) else {
+            return h
+                .interval_ns
+                .or_else(|| self.since.filter(|_| spot.fine).map(|since| spot.at_ns - since.at_ns));
+        };
+        let span = d.last_end_ns - d.first_start_ns;
+        let since = self.since.and_then(|s| s.mono_ns).filter(|ns| *ns <= d.first_start_ns);
+        let known = h.interval_ns.or_else(|| Some(d.last_end_ns - since?)).unwrap_or(span).max(span);
+        if since.is_some() {
+            return Some(known);
         }
-        if let Some(d) = h.detail.as_deref().filter(|d| d.first_start_ns < d.last_end_ns) {
-            let from = self.since.and_then(|s| s.mono_ns).filter(|ns| *ns <= d.first_start_ns);
-            return Some(d.last_end_ns - from.unwrap_or(d.first_start_ns));
+        // The first quantum may be what the time counts from: then a pause before it counts as long as those between. A
+        // single quantum has none, and its own length is no time that it is a share of.
+        let lead = known - span;
+        match h.quantum_count?.checked_sub(1).filter(|n| *n > 0) {
+            None => (lead >= span / 10).then_some(known),
+            Some(between) => {
+                let pause = span.saturating_sub(h.collector_ns()?) / between;
+                span.checked_add(lead.max(pause))
+            }
         }
-        self.since.filter(|_| spot.fine).map(|since| spot.at_ns - since.at_ns)
     }
 
     /// The exact times of a heartbeat of this project's.
@@ -117,14 +142,20 @@ impl RunBuilder {
         let Some((from, to)) = exact else { return };
         if cycle.mono.is_none()
             && let Some(end) = self.last_cycle_mono_ns
-            && cycle.gap_ns.take().is_some()
+            && let Some(printed) = cycle.gap_ns
         {
-            self.cycle_gap.add(from.saturating_sub(end));
+            // The wait before the first quantum is the cycle's, and not the gap's.
+            let exact = from.saturating_sub(end);
+            if exact.abs_diff(printed) < PRINTED_GRAIN_NS {
+                cycle.gap_ns = None;
+                self.cycle_gap.add(exact);
+            }
         }
         cycle.mono = Some((cycle.mono.map_or(from, |m| m.0), to));
     }
 
-    fn picture(&mut self, spot: Spot, h: &Heartbeat, interval: Option<u64>) {
+    fn picture(&mut self, spot: Spot, h: &Heartbeat, interval: Option<u64>, impossible: bool) {
+        let window = self.f.config.as_deref().and_then(|c| c.window_ns).unwrap_or(0);
         let s = &mut self.f.series;
         let from = spot.at_ns.saturating_sub(interval.unwrap_or(0));
         if interval.is_some() {
@@ -132,6 +163,12 @@ impl RunBuilder {
                 s.spread(from, spot.at_ns, ns, Amount::Collector);
             }
             s.spread(from, spot.at_ns, spot.at_ns - from, Amount::Covered);
+        } else if let (Some(ns), true) =
+            (h.collector_ns(), h.detail.is_some() && !spot.clock_error && !impossible)
+        {
+            // What it took of the target's window.
+            let from = spot.at_ns.saturating_sub(ns.max(window).max(SHORT_INTERVAL_NS));
+            s.spread(from, spot.at_ns, ns, Amount::Collector);
         }
         let b = s.at(spot.at_ns);
         b.quanta = b.quanta.saturating_add(h.quantum_count.unwrap_or(0));
@@ -140,8 +177,12 @@ impl RunBuilder {
             b.stop_max_ns = b.stop_max_ns.max(h.exclusive_access.map_or(0, |q| q.max_ns));
         }
         if let Some(free) = h.heap_free {
-            s.free(spot.at_ns, Some(free.min_bytes));
-            s.free(spot.at_ns, Some(free.max_bytes));
+            // Marking uses memory up, and sweeping frees.
+            let uses = matches!(h.phase, Some(QuantumPhase::Mark | QuantumPhase::Precollect));
+            let (first, last) =
+                if uses { (free.max_bytes, free.min_bytes) } else { (free.min_bytes, free.max_bytes) };
+            s.free(spot.at_ns, Some(first));
+            s.free(spot.at_ns, Some(last));
         }
     }
 
@@ -190,8 +231,7 @@ impl RunBuilder {
         let target = config.and_then(|c| c.target_ppm).unwrap_or(DEFAULT_TARGET_PPM);
         let window = config.and_then(|c| c.window_ns).unwrap_or(0);
         if interval >= window.max(SHORT_INTERVAL_NS) {
-            let b = self.f.series.at(spot.at_ns);
-            b.share_max_ppm = b.share_max_ppm.max(Some(share.min(1_000_000)));
+            self.worst(spot.at_ns, share.min(1_000_000));
         }
         let s = &mut self.f.share;
         s.rough |= h.interval_ns.is_none() && h.detail.is_none();

@@ -4,9 +4,13 @@ use super::{MAX_ROWS, OpenCycle, RunBuilder, Since, Spot, named};
 use crate::series::Amount;
 use metronome_verbosegc::model::{CycleEdge, Generation};
 
+/// What two printed times, each cut to a millisecond, may be wrong by together.
+pub(super) const PRINTED_GRAIN_NS: u64 = 2_000_000;
+
 impl RunBuilder {
     pub(super) fn trigger_start(&mut self, spot: Spot) {
         self.trigger_start_ns = Some(spot.at_ns);
+        self.trigger_torn = false;
         self.cycles_in_trigger = 0;
         self.mark_ns = Some(spot.at_ns);
         self.mark(spot, "trigger-start", || "use of memory passed the trigger".into());
@@ -14,7 +18,7 @@ impl RunBuilder {
 
     pub(super) fn trigger_end(&mut self, spot: Spot, interval_ns: Option<u64>) {
         let started = self.trigger_start_ns.take();
-        let derived = started.map(|start| spot.at_ns - start);
+        let derived = started.filter(|_| !self.trigger_torn).map(|start| spot.at_ns - start);
         if let Some(ns) = interval_ns.filter(|_| !spot.clock_error).or(derived) {
             let most = self.most(MAX_ROWS);
             self.f.triggers_ns.push(ns, most);
@@ -29,6 +33,7 @@ impl RunBuilder {
     }
 
     pub(super) fn cycle_start(&mut self, spot: Spot, edge: &CycleEdge, id: Option<u64>) {
+        self.prove(spot.line);
         self.flush_cycle();
         self.flush_length();
         if self.cycle.take().is_some() {
@@ -79,12 +84,16 @@ impl RunBuilder {
         row.end_ns = spot.at_ns;
         row.free_end_bytes = edge.heap_free_bytes.or(cycle.last_free_max);
         if let Some(start) = row.start_ns {
-            // The 2007 form tells it to the microsecond, this project's logs to the nanosecond; else printed times do.
-            let exact = mono.map(|(from, to)| to.saturating_sub(from)).or(edge.interval_ns);
+            // The 2007 form tells it to the microsecond; else printed times do, and monotonic ones where they are of the
+            // same ends: before the first quantum a cycle may wait for a mutator, which belongs to it.
+            let printed = spot.at_ns - start;
+            let exact = mono
+                .map(|(from, to)| to.saturating_sub(from))
+                .filter(|ns| ns.abs_diff(printed) < PRINTED_GRAIN_NS);
             let told = edge.interval_ns.or(exact).filter(|_| !spot.clock_error);
             match told {
                 Some(ns) => self.cycle_length.add(ns),
-                None if !spot.clock_error && !cycle.torn => self.rough_length = Some(spot.at_ns - start),
+                None if !spot.clock_error && !cycle.torn => self.rough_length = Some(printed),
                 None => {}
             }
             row.length_ns = told.or(self.rough_length);

@@ -81,7 +81,6 @@ impl RunBuilder {
         if let Some(start) = row.start_ns {
             self.f.series.spread(start, row.end_ns, c.allocated_bytes, Amount::Allocated);
         }
-        self.flush_cycle();
     }
 
     /// `3 allocations returned an error to the program (5 in all): 28007168 bytes would have been enough ...`

@@ -212,6 +212,9 @@ fn times(t: &mut Text, r: &RunFigures) {
 }
 
 fn utilization(t: &mut Text, r: &RunFigures) {
+    if let (Some(ppm), Some(s)) = (r.run_utilization_ppm(), &r.own.summary) {
+        t.row("utilization", format!("{:.1} % of the run ({})", f64::from(ppm) / 1e4, time(s.run_ns)));
+    }
     if let Some(share) = r.share.ppm() {
         t.row(
             "collector share",

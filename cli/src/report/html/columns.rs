@@ -16,6 +16,8 @@ pub(super) struct Column {
     pub(super) cycle: f64,
     pub(super) synchronous_ns: u64,
     pub(super) free: Option<(u64, u64)>,
+    /// As it was first and last.
+    pub(super) free_ends: Option<(u64, u64)>,
     pub(super) quantum_max_ns: u64,
     pub(super) stop_max_ns: u64,
     pub(super) allocated_bytes: u64,
@@ -77,6 +79,9 @@ fn add(c: &mut Column, b: &Bucket) {
     c.finalizer_enqueued = c.finalizer_enqueued.saturating_add(b.finalizer_enqueued);
     c.references_cleared = c.references_cleared.saturating_add(b.references_cleared);
     widen(&mut c.free, b.free_min_bytes.zip(b.free_max_bytes));
+    if let Some((first, last)) = b.free_ends_bytes {
+        c.free_ends = Some((c.free_ends.map_or(first, |e| e.0), last));
+    }
     widen(&mut c.priority, b.priority.map(|r| (r.min, r.max)));
     widen(&mut c.immortal, b.immortal_free.map(|r| (r.min, r.max)));
 }
@@ -152,6 +157,7 @@ mod tests {
                 stop_max_ns: (i * 1_299_709) % 811,
                 free_min_bytes: Some(i * 31 % 257 + 5),
                 free_max_bytes: Some(i * 31 % 257 + 9),
+                free_ends_bytes: Some((i * 31 % 257 + 5, i * 31 % 257 + 9)),
                 allocated_bytes: i,
                 priority: Some(Range { min: i % 7 + 2, max: i % 11 + 5 }),
                 references_cleared: i % 3,
@@ -166,6 +172,8 @@ mod tests {
             assert_eq!(c.iter().map(|c| c.stop_max_ns).max(), b.iter().map(|b| b.stop_max_ns).max());
             assert_eq!(c.iter().filter_map(|c| c.free).map(|f| f.0).min(), Some(5));
             assert_eq!(c.iter().filter_map(|c| c.free).map(|f| f.1).max(), Some(265));
+            let (first, last) = (c[0].free_ends.unwrap().0, c[c.len() - 1].free_ends.unwrap().1);
+            assert_eq!((Some(first), Some(last)), (b[0].free_min_bytes, b[999].free_max_bytes), "{most}");
             assert_eq!(c.iter().filter_map(|c| c.priority).map(|p| p.0).min(), Some(2));
             assert_eq!(c.iter().filter_map(|c| c.priority).map(|p| p.1).max(), Some(15));
             assert_eq!(c.iter().map(|c| c.references_cleared).sum::<u64>(), 999);

@@ -137,15 +137,17 @@ fn heap(subjects: &[Subject<'_>]) -> Block {
         let known = s.columns.iter().filter_map(|c| Some((c.middle(), c.free?)));
         let points: Vec<_> = known.map(|(at, f)| (at, used(f.1), used(f.0))).collect();
         most = most.max(size).max(s.run.free.map_or(0, |f| f.max));
-        let line = points.iter().map(|p| (p.0, p.2)).collect();
+        // A cycle that is shorter than a column still goes up and down.
+        let ends = s.columns.iter().filter_map(|c| Some((c, c.free_ends?)));
+        let line = ends.flat_map(|(c, f)| [(c.from_ns, used(f.0)), (c.to_ns, used(f.1))]).collect();
         if !several {
             shapes.push(Shape::Band { points, ink, alpha: 0.3 });
         }
         shapes.push(Shape::Line { points: line, ink, width: 3 });
         let what = if sized {
-            "used: band from least to most, the rest is free"
+            "used: band from least to most, line as it went; the rest is free"
         } else {
-            "free: band from least to most"
+            "free: band from least to most, line as it went"
         };
         legend.push((ink, called(s, several, what)));
         if sized && !several {

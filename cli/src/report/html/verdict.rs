@@ -117,7 +117,7 @@ fn sentences(s: &Subject<'_>, measured: bool, still: &Stat) -> Vec<String> {
         )),
         _ => match f.html("collector_share_percent", Show::Percent) {
             Some(share) => out.push(format!(
-                "The collector took {share} on average (the target leaves the program {target}); no heartbeat is long \
+                "The collector took {share} of the time that heartbeats cover (the target leaves the program {target}); no heartbeat is long \
                  enough to compare with the target."
             )),
             None => out.push(format!("No window and no heartbeat tells what the program had (target {target}).")),
@@ -178,6 +178,7 @@ pub(super) fn tiles(s: &Subject<'_>) -> Vec<(&'static str, String)> {
     let mean = f.html("mean_utilization_percent", Show::Percent);
     let mut out = Vec::new();
     let mut tile = |name, html: Option<String>| out.extend(html.map(|html| (name, html)));
+    tile("Utilization of the run", f.html("run_utilization_percent", Show::Percent));
     tile("Utilization in heartbeats", mean);
     tile("Longest quantum", f.html("quantum_ms/max", Show::Ms));
     tile("Longest stop", f.html("stop_ms/max", Show::Ms));
