@@ -410,6 +410,7 @@ impl Collector {
         } else {
             self.foreman.resume(&s.crew);
             // It may have invited somebody: from here on marks are shared.
+            queue.alone = self.foreman.is_alone();
             debug_assert!(
                 !queue.alone || s.crew.is_shut(),
                 "marks without atomics while a helper may come in"
