@@ -238,7 +238,7 @@ impl<'a> Desk<'a> {
     fn processor_words(&self) -> String {
         let cpu = self.flag(Knob::Threads);
         match self.run.priority.filter(|p| self.own() && p.min > 0) {
-            Some(p) => format!("a processor of its own ({cpu}); the priority {} that it asked for was granted", p.min),
+            Some(p) => format!("a processor of its own ({cpu}); it has priority {} already", p.min),
             None => {
                 format!("{} (needs rtprio) and a processor of its own ({cpu})", self.flag(Knob::Priority))
             }

@@ -426,3 +426,26 @@ fn the_collector_s_own_end_is_told() {
     let d = detail(&[q(1, 400, 1_400), QuantumFacts { released_ns: None, ..q(3, 520, 720) }]);
     assert_eq!((d.collector_max_ns, d.resume_max_ns, d.over_plan), (None, None, 1));
 }
+
+/// A line that names another collector tells whose log it is, unless a Metronome log follows.
+#[test]
+fn a_line_before_a_log_is_some_program_s_output() {
+    let log = contract(Format::OpenJ9);
+    let plain = read_log(log.as_bytes()).unwrap();
+    for before in ["Using G1\n", "starting\r\nUsing Parallel\r\n"] {
+        let read = read_log(format!("{before}{log}").as_bytes()).unwrap();
+        assert!(read.runs.iter().all(|r| r.refused.is_none()), "{:?}", read.runs[0].refused);
+        assert_eq!(read.runs.len(), plain.runs.len());
+        assert_eq!(read.runs[0].events.len(), plain.runs[0].events.len());
+        let told = &read.diagnostics[0];
+        assert!((told.line, told.text.contains("bytes of other text")) == (1, true), "{told:?}");
+    }
+    for alone in ["Using G1\n", "Using G1\n<html>\n", "Using G1\n<?xml version=\"1.0\" ?>\n"] {
+        let read = read_log(alone.as_bytes()).unwrap();
+        let told = read.runs[0].refused.as_ref().unwrap().to_string();
+        assert!(told.contains("but one of G1 of HotSpot (the line"), "{told}");
+    }
+    // Where collections were logged it is that collector's log, whatever follows.
+    let read = read_log(format!("[0.1s][info][gc] GC(3) Pause Young (Normal) 3.5ms\n{log}").as_bytes()).unwrap();
+    assert!(read.runs[0].refused.is_some());
+}

@@ -408,7 +408,9 @@ fn at_once(d: &mut Desk<'_>) {
         };
         let advice = match d.first_words() {
             Some(first) => format!("{why}; {first}"),
-            None if why.ends_with("evenly") => format!("{why}, or raise {}{}", d.flag(Knob::Heap), small_words(d)),
+            None if why.ends_with("evenly") => {
+                format!("{why}, or raise {}{}", d.flag(Knob::Heap), small_words(d))
+            }
             None => format!("{why}: raise {}{later}{}", d.flag(Knob::Heap), small_words(d)),
         };
         d.find("R12", Severity::Note, "cycles follow each other at once", evidence, &[most.line], advice);

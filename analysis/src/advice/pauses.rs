@@ -300,9 +300,9 @@ fn allocator_sweep(d: &mut Desk<'_>) {
         return;
     }
     let evidence = format!("an allocation swept for {} itself, line {}", ms(peak.value), peak.line);
-    let raise = if d.held_up().is_some() { String::new() } else { format!("raise {}, or ", d.flag(Knob::Heap)) };
-    let advice =
-        format!("the heap is nearly full of partly free regions: {raise}make large arrays smaller");
+    let raise =
+        if d.held_up().is_some() { String::new() } else { format!("raise {}, or ", d.flag(Knob::Heap)) };
+    let advice = format!("the heap is nearly full of partly free regions: {raise}make large arrays smaller");
     d.find("R19", Severity::Note, "allocation had to sweep", evidence, &[peak.line], advice);
 }
 
@@ -348,10 +348,8 @@ fn overdue(d: &mut Desk<'_>) {
         return;
     }
     let told = names.iter().take(NAMES).map(|(name, p)| format!("{name} ({} ms, line {})", p.value, p.line));
-    let evidence = format!(
-        "polled without a safepoint while a cycle waited: {}",
-        told.collect::<Vec<_>>().join(", ")
-    );
+    let evidence =
+        format!("polled without a safepoint while a cycle waited: {}", told.collect::<Vec<_>>().join(", "));
     let title = format!("a mutator comes by no safepoint, and cycles wait for it: {}", names[0].0);
     let lines: Vec<u64> = names.iter().take(NAMES).map(|(_, p)| p.line).collect();
     let advice = "a cycle ends only after every mutator has come by a safepoint: call safepoint() in this thread's loops where it \
@@ -385,7 +383,14 @@ fn late_resumptions(d: &mut Desk<'_>) {
     let advice = "the collector had let them go: run no more threads than processors, look for other load and CPU quotas, or \
                   give the threads that matter a real-time priority below the collector's";
     let lines = [own.resume_peak.line];
-    d.find("O10", Severity::Risk, "mutators wait for a processor after quanta", evidence, &lines, advice.into());
+    d.find(
+        "O10",
+        Severity::Risk,
+        "mutators wait for a processor after quanta",
+        evidence,
+        &lines,
+        advice.into(),
+    );
 }
 
 /// CPU time and wall time of quanta: to the collector's own end where the log tells it.

@@ -65,8 +65,7 @@ fn work(d: &mut Desk<'_>) {
     let w = d.run.work;
     if w.overflows > 0 {
         let evidence = format!("{}, first at line {}", count(w.overflows, "overflow"), w.overflow_line);
-        let heap =
-            if d.held_up().is_some() { String::new() } else { format!("{} or ", d.flag(Knob::Heap)) };
+        let heap = if d.held_up().is_some() { String::new() } else { format!("{} or ", d.flag(Knob::Heap)) };
         let advice = format!(
             "cycles take longer than they need to: raise {heap}{}; very deep structures cause it",
             d.flag(Knob::Threads)

@@ -108,7 +108,9 @@ impl RunBuilder {
     /// `safepoint overdue: mutator trees-1 has polled for 250 ms without a safepoint; the cycle waits for it`
     fn overdue(&mut self, spot: Spot, text: &str) {
         // A name may hold anything: the last of these words are the note's.
-        let Some((name, rest)) = text.strip_prefix(OVERDUE).and_then(|text| text.rsplit_once(POLLED)) else { return };
+        let Some((name, rest)) = text.strip_prefix(OVERDUE).and_then(|text| text.rsplit_once(POLLED)) else {
+            return;
+        };
         let ms = rest.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
         named(&mut self.f.own.overdue, name).add(ms, spot.line, spot.at_ns);
     }
