@@ -446,6 +446,7 @@ fn a_line_before_a_log_is_some_program_s_output() {
         assert!(told.contains("but one of G1 of HotSpot (the line"), "{told}");
     }
     // Where collections were logged it is that collector's log, whatever follows.
-    let read = read_log(format!("[0.1s][info][gc] GC(3) Pause Young (Normal) 3.5ms\n{log}").as_bytes()).unwrap();
+    let read =
+        read_log(format!("[0.1s][info][gc] GC(3) Pause Young (Normal) 3.5ms\n{log}").as_bytes()).unwrap();
     assert!(read.runs[0].refused.is_some());
 }

@@ -20,6 +20,8 @@ const STOP_PARTS: u64 = 3;
 const STRAGGLES: u64 = 5;
 /// Who is waited for in vain in this part of all quanta, at least, does not poll.
 const DEAF_PARTS: u64 = 20;
+/// Fewer stops than this may be given up by chance.
+const DEAF_STOPS: u64 = 10;
 /// Released mutators that wait longer than this part of a beat on average wait for a processor.
 const RESUME_PARTS: u64 = 4;
 /// The title of O1 where one mutator is to blame.
@@ -325,7 +327,8 @@ fn stragglers(d: &mut Desk<'_>) {
     );
     // Who answers nearly all stops does poll, and is late for another reason now and then.
     let deaf = names.first().is_some_and(|(_, s)| {
-        s.cancelled.saturating_mul(DEAF_PARTS) >= d.run.quanta
+        s.cancelled >= DEAF_STOPS
+            && s.cancelled.saturating_mul(DEAF_PARTS) >= d.run.quanta
             && s.cancelled.saturating_mul(2) > own.stops_cancelled
     });
     let (title, advice) = if deaf {

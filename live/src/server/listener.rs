@@ -163,7 +163,15 @@ pub(super) struct Connection<S = TcpStream> {
 impl<S> Connection<S> {
     fn new(stream: S, ticket: Arc<Ticket>, lost: oneshot::Receiver<()>) -> Connection<S> {
         let now = Instant::now();
-        Connection { stream, ticket, lost, came: now, moved: now, stalled: None, timer: Box::pin(sleep(HEAD_MAX)) }
+        Connection {
+            stream,
+            ticket,
+            lost,
+            came: now,
+            moved: now,
+            stalled: None,
+            timer: Box::pin(sleep(HEAD_MAX)),
+        }
     }
 
     fn end(&self, admitted: bool) -> Instant {
