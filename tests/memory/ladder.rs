@@ -405,10 +405,6 @@ fn data_that_fills_the_heap_is_out_of_memory_in_the_log() {
         let log = log.read(heap);
         assert!(log.cycles().len() > 1);
         assert!(!log.departures().is_empty());
-        assert!(
-            log.notes().iter().any(|n| n.contains("returned an error to the program")),
-            "{:?}",
-            log.notes()
-        );
+        assert!(log.notes().iter().any(|n| n.contains("returned an error to the program")), "{:?}", log.notes());
     }
 }
