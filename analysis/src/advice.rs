@@ -1,6 +1,6 @@
 //! Tuning advice: rules over the figures of a run, each with its evidence.
 //!
-//! The rules R1 to R25 are those that experience with IBM's and OpenJ9's collectors has left; O1 to O8 are of what only
+//! The rules R1 to R25 are those that experience with IBM's and OpenJ9's collectors has left; O1 to O10 are of what only
 //! this project's logs tell. Thresholds that a rule's source does not give are constants of the rule's module. A rule
 //! that lacks what it needs says so ([`Advice::not_enough_data`]) instead of guessing.
 
@@ -84,17 +84,20 @@ pub struct Advice {
 }
 
 /// Rules that tell a cause, the likelier first; the others tell what follows from causes, or what is worth knowing.
-const CAUSES: [&str; 8] = ["O2", "R8", "O1", "R10", "O3", "R16", "O4", "R3"];
+const CAUSES: [&str; 11] = ["O9", DEAF, "O2", "R8", "O10", "O1", "R10", "O3", "R16", "O4", "R3"];
+/// O1 where one mutator is to blame; else a busy host may be, too.
+const DEAF: &str = "O1, of one that does not poll";
 
 /// Rules that a larger heap may put an end to.
 const SHORT_OF_HEAP: [&str; 6] = ["R1", "R2", "R9", "R11", "R12", "R13"];
-/// Rules that say that the collector did not get its processor.
-const HELD_UP: [&str; 2] = ["O2", "R8"];
+/// Rules that say that the collector did not get its processor, or waited for a mutator.
+const HELD_UP: [&str; 3] = ["O9", "O2", "R8"];
 
 impl Finding {
     /// Place among the causes, the likelier first; beyond them all for rules that tell what follows.
     pub fn cause(&self) -> usize {
-        CAUSES.iter().position(|rule| *rule == self.rule).unwrap_or(CAUSES.len())
+        let this = if self.title == pauses::DOES_NOT_POLL { DEAF } else { self.rule };
+        CAUSES.iter().position(|rule| *rule == this).unwrap_or(CAUSES.len())
     }
 }
 
@@ -108,11 +111,11 @@ impl Advice {
     }
 
     /// A heap that is smaller than what the collector, or else the contract, computed to be enough: its size, and that.
-    /// `None` where nothing is amiss, and where the collector did not get its processor, unless allocations failed: else no
-    /// figure tells what is enough.
+    /// `None` where nothing is amiss, and where the collector did not get its processor or waited for a mutator: no figure
+    /// tells what is enough then.
     pub fn small_heap(&self, index: usize, run: &RunFigures) -> Option<(u64, u64)> {
         let found = |rules: &[&str]| self.findings.iter().any(|f| f.run == index && rules.contains(&f.rule));
-        if !found(&SHORT_OF_HEAP) || (found(&HELD_UP) && !found(&["R2"])) {
+        if !found(&SHORT_OF_HEAP) || found(&HELD_UP) {
             return None;
         }
         let heap = run.heap_bytes?;
@@ -211,10 +214,35 @@ impl<'a> Desk<'a> {
         self.run.config.as_deref()
     }
 
-    /// The rule that says that the collector did not get its processor, if one does: then a larger heap does not help.
+    /// The rule that says that the collector did not get its processor or waited for a mutator, if one does: then no remedy
+    /// names a larger heap.
     fn held_up(&self) -> Option<&'static str> {
+        if !self.run.own.overdue.is_empty() {
+            return Some("O9");
+        }
         let starved = (self.run.share.starved > 0).then_some("R8");
         if pauses::is_preempted(self.run) { Some("O2") } else { starved }
+    }
+
+    /// What comes before everything else where the collector was held up.
+    fn first_words(&self) -> Option<String> {
+        let rule = self.held_up()?;
+        let (what, which) = match rule {
+            "O9" => ("let that mutator come by safepoints", "while cycles wait for it"),
+            _ => ("give the collector its processor", "while it does not get one"),
+        };
+        Some(format!("first {what} (see {rule}): {which}, no figure of this log tells what heap is enough"))
+    }
+
+    /// How the collector gets its processor: no priority that it has already.
+    fn processor_words(&self) -> String {
+        let cpu = self.flag(Knob::Threads);
+        match self.run.priority.filter(|p| self.own() && p.min > 0) {
+            Some(p) => format!("a processor of its own ({cpu}); it has priority {} already", p.min),
+            None => {
+                format!("{} (needs rtprio) and a processor of its own ({cpu})", self.flag(Knob::Priority))
+            }
+        }
     }
 
     /// The flag or key for something, in the words of the log's collector.

@@ -44,6 +44,9 @@ impl Writer {
     }
 }
 
+/// Cycles within one trigger that make it a crowded one.
+pub(crate) const CYCLES_PER_TRIGGER: u64 = 3;
+
 /// The figures of a log.
 #[derive(Clone, Debug, Default)]
 pub struct Analysis {
@@ -150,6 +153,15 @@ pub struct RunFigures {
     pub gaps_rough: bool,
     /// Most cycles between a trigger start and its end.
     pub cycles_per_trigger: Peak,
+    /// Triggers in which three cycles or more began, and the cycles of these.
+    pub crowded_triggers: u64,
+    /// Cycles in crowded triggers.
+    pub crowded_cycles: u64,
+    /// Cycles that began in a trigger after another one, where the log tells the free memory at that one's end and at the
+    /// trigger's first cycle.
+    pub followers: u64,
+    /// Of these, those before which no more was free than at the trigger's first cycle.
+    pub followers_above: u64,
     /// Triggers that have an end: their lengths in the log's order.
     pub triggers_ns: Kept<u64>,
     /// The last trigger has no end.
@@ -508,6 +520,9 @@ pub struct OwnFigures {
     /// Stops given up, by the mutator that was waited for: how often, and the longest wait. The first 64 names, the
     /// others as "other".
     pub stragglers: BTreeMap<String, Straggler>,
+    /// Mutators that polled without a safepoint while a cycle waited for them: how long in ms, and where. The first 64
+    /// names, the others as "other".
+    pub overdue: BTreeMap<String, Peak>,
     /// Stops given up.
     pub stops_cancelled: u64,
     /// Departures from the target by reason; the first 64 reasons, the others as "other".
@@ -528,6 +543,18 @@ pub struct OwnFigures {
     pub cpu_ns: u64,
     /// Wall time of those; the excess was taken by the system.
     pub cpu_wall_ns: u64,
+    /// CPU time of the quanta of heartbeats that tell the next.
+    pub work_cpu_ns: u64,
+    /// Wall time from the end of the stop to the collector's own end; the excess was taken by the system.
+    pub work_wall_ns: u64,
+    /// Quanta whose own end the log tells: from the stop request to that, in ns.
+    pub collector: Stat,
+    /// The longest of these.
+    pub collector_peak: Peak,
+    /// From the collector's own end until the last mutator ran on, of these quanta, in ns.
+    pub resume: Stat,
+    /// The longest of these.
+    pub resume_peak: Peak,
     /// The heartbeat that lost most wall time to the system, per quantum.
     pub preempted: Peak,
     /// Quanta longer than planned.

@@ -133,6 +133,9 @@ pub(crate) struct RunBuilder {
     pub(crate) proved: Proved,
     sync_start_ns: Option<u64>,
     pub(crate) cycles_in_trigger: u64,
+    /// Free memory when the trigger's first cycle began, and when the last cycle ended.
+    pub(crate) trigger_free: Option<u64>,
+    pub(crate) free_after_cycle: Option<u64>,
     /// Where heartbeat intervals of the 2007 form count from.
     pub(crate) mark_ns: Option<u64>,
     /// Collections for want of memory one after the other, and the end of the last.
@@ -180,6 +183,8 @@ impl RunBuilder {
             proved: Proved::default(),
             sync_start_ns: None,
             cycles_in_trigger: 0,
+            trigger_free: None,
+            free_after_cycle: None,
             mark_ns: None,
             in_a_row: 0,
             sync_end_ns: None,

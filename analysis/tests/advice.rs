@@ -289,7 +289,7 @@ fn our_own_logs_have_rules_and_words_of_their_own() {
     let output = "<metronome-output-lost elements=\"2\" />";
     let cases: Vec<(&str, &str, Log)> = vec![
         ("O1", "busy", Log { after_cycle: many, ..own() }),
-        ("O2", "--gc-priority", Log { children: quanta("90.000", "mark"), ..own() }),
+        ("O2", "--gc-cpu", Log { children: quanta("90.000", "mark"), ..own() }),
         ("O3", "handles", Log { after_cycle: handles, ..own() }),
         ("O4", "rtprio", Log { tail: thread, ..own() }),
         ("O5", "--event-ring", Log { tail: lost, ..own() }),

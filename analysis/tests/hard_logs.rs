@@ -742,4 +742,211 @@ fn written_intervals_that_begin_with_a_quantum_have_a_pause_as_well() {
     assert!(single.filter_map(|h| h.share_ppm).all(|s| s < 950_000));
     // The run's own average and its heartbeats are of the same collector time.
     assert!(r.run_utilization_ppm().unwrap() > 900_000);
+
+/// A quantum of 450 us whose mutators run on half a millisecond later, with and without the collector's own end.
+fn resumed_late(work_ms: Option<&str>) -> String {
+    let own = work_ms.map_or_else(String::new, |work| {
+        format!(
+            "workMs=\"{work}\" minCollectorMs=\"0.400\" meanCollectorMs=\"0.450\" maxCollectorMs=\"0.500\" \
+             meanResumeMs=\"0.550\" maxResumeMs=\"3.000\" "
+        )
+    });
+    let detail = format!(
+        "<metronome-quanta minWakeupMs=\"0.010\" meanWakeupMs=\"0.010\" maxWakeupMs=\"0.020\" maxPlannedMs=\"0.500\" \
+         overPlan=\"0\" maxOverPlanMs=\"0.000\" cpuQuanta=\"20\" cpuMs=\"8.000\" cpuWallMs=\"20.000\" {own}\
+         longestStepMs=\"0.041\" longestStep=\"mark\" />\n<thread-priority maxPriority=\"11\" minPriority=\"11\" />\n"
+    );
+    let mut log = Log::new(OWN);
+    for _ in 0..10 {
+        log.cycle_start();
+        log.beat(50, "mark", 20, (1_000, 3_500), (900_000_000, 940_000_000), &detail);
+        log.cycle_end();
+        log.now_ms += 500;
+    }
+    log.done()
+}
+
+#[test]
+fn the_collector_is_not_blamed_for_what_released_mutators_wait_for() {
+    let advice = |work| advise(&read(&resumed_late(work)));
+    let waits = advice(Some("8.400"));
+    assert_eq!(rules(&waits), BTreeSet::from(["O10"]), "{:#?}", waits.findings);
+    let o10 = found(&waits, "O10");
+    assert!(o10.evidence.contains("0.550 ms") && o10.evidence.contains("3.000 ms"), "{o10:#?}");
+    // Half of the collector's own stretch was not its own; the priority that it has is no remedy.
+    let preempted = advice(Some("16.000"));
+    assert_eq!(rules(&preempted), BTreeSet::from(["O2", "O10"]));
+    let o2 = found(&preempted, "O2");
+    assert!(o2.evidence.starts_with("50.0 % of"), "{o2:#?}");
+    assert!(!o2.advice.contains("--gc-priority") && o2.advice.contains("priority 11 already"), "{o2:#?}");
+    // A log that does not tell them apart says so.
+    let old = advice(None);
+    assert_eq!(rules(&old), BTreeSet::from(["O2", "R5"]));
+    assert!(found(&old, "O2").evidence.contains("does not tell apart"), "{:#?}", old.findings);
+}
+
+const OVERDUE: &str = "safepoint overdue: mutator trees has polled for 3 days-1 has polled for 250 ms without a safepoint; the \
+                       cycle waits for it";
+
+#[test]
+fn a_mutator_that_a_cycle_waits_for_is_the_first_cause() {
+    let text = own_run(OVERDUE, "handlesMs=\"5.000\" ", "", 10);
+    let a = read(&text);
+    let advice = advise(&a);
+    assert_eq!(rules(&advice), BTreeSet::from(["O9", "O3"]));
+    let o9 = advice.causes(0)[0];
+    assert!(o9.rule == "O9" && o9.title.ends_with(": trees has polled for 3 days-1"), "{o9:#?}");
+    assert!(o9.evidence.contains("250 ms, line ") && o9.advice.contains("safepoint()"), "{o9:#?}");
+    assert!(text.lines().nth(o9.lines[0] as usize - 1).unwrap().contains("safepoint overdue"));
+}
+
+/// All that a short heap shows, in a run in which cycles wait for a mutator or the collector for its processor.
+#[test]
+fn no_remedy_names_a_larger_heap_where_the_collector_was_held_up() {
+    let sick = |held: &str, preempted: bool| {
+        let mut log = Log::new(OWN);
+        let cpu = if preempted { "4.000" } else { "8.400" };
+        let detail = format!(
+            "<metronome-quanta minWakeupMs=\"0.010\" meanWakeupMs=\"0.010\" maxWakeupMs=\"0.020\" maxPlannedMs=\"0.500\" \
+             overPlan=\"0\" maxOverPlanMs=\"0.000\" cpuQuanta=\"20\" cpuMs=\"{cpu}\" cpuWallMs=\"9.000\" \
+             workMs=\"8.500\" longestStepMs=\"0.041\" longestStep=\"mark\" />\n"
+        );
+        log.line("trigger-start");
+        for _ in 0..10 {
+            log.cycle_start();
+            log.beat(50, "mark", 20, (450, 500), (1_000_000, 40_000_000), &detail);
+            log.cycle_end();
+            let time = log.time();
+            let _ = writeln!(
+                log.text,
+                "<metronome-cycle timestamp=\"{time}\" quanta=\"20\" collectorMs=\"9.000\" cpuMs=\"9.000\" \
+                 allocatedBytes=\"100000000\" liveBytes=\"900000000\" />\n<metronome-note timestamp=\"{time}\" \
+                 text=\"1 allocation returned an error to the program (1 in all); by what was measured a heap of \
+                 1200000000 bytes would have been enough\" />\n<metronome-departure timestamp=\"{time}\" reason=\"out of \
+                 memory\" windowMs=\"10.000\" targetPercent=\"70.0000\" achievedPercent=\"35.0000\" \
+                 enoughHeapBytes=\"2147483648\" />\n<metronome-mmu timestamp=\"{time}\" windowMs=\"10.000\" \
+                 chargedPercent=\"71.0000\" wallPercent=\"20.0000\" />{held}"
+            );
+        }
+        log.done()
+    };
+    let note = format!("\n<metronome-note text=\"{OVERDUE}\" />");
+    let names = |f: &Finding| {
+        f.advice.contains("raise heap")
+            || f.advice.contains("would be enough")
+            || f.advice.contains("of heap keep")
+    };
+    for (text, rule) in
+        [(sick(&note, false), Some("O9")), (sick("", true), Some("O2")), (sick("", false), None)]
+    {
+        let a = read(&text);
+        let advice = advise(&a);
+        for other in ["R2", "R9", "R11", "R12", "O8"].into_iter().chain(rule) {
+            found(&advice, other);
+        }
+        assert_eq!(advice.findings.iter().any(names), rule.is_none(), "{:#?}", advice.findings);
+        assert_eq!(advice.small_heap(0, &a.runs.rows[0]).is_none(), rule.is_some());
+        if let Some(rule) = rule {
+            assert_eq!(advice.causes(0)[0].rule, rule);
+            let r2 = found(&advice, "R2");
+            assert!(r2.advice.contains(&format!("(see {rule})")), "{r2:#?}");
+        }
+    }
+}
+
+/// Triggers of so many cycles each, with so much free at a trigger's first cycle and after each.
+fn triggers(cycles: &[u64], (first, after): (u64, u64)) -> Advice {
+    let mut log = Log::new(OWN);
+    for n in cycles {
+        log.line("trigger-start");
+        for i in 0..*n {
+            let edge = |tag: &str, free: u64, log: &mut Log| {
+                let from = log.text.len();
+                if tag == "start" {
+                    log.cycle_start()
+                } else {
+                    log.cycle_end()
+                }
+                let end = log.text[from..].find("/>").unwrap() + from;
+                log.text.insert_str(end, &format!("metronome-heapFreeBytes=\"{free}\" "));
+            };
+            edge("start", if i == 0 { first } else { after }, &mut log);
+            log.beat(50, "mark", 20, (450, 500), (900_000_000, 940_000_000), "");
+            edge("end", after, &mut log);
+            log.now_ms += 10;
+        }
+        log.line("trigger-end");
+        log.now_ms += 2_000;
+    }
+    advise(&read(&log.done()))
+}
+
+#[test]
+fn cycles_at_once_are_a_habit_and_their_reason_is_that_of_the_log() {
+    let some = |n: usize, of: u64| [vec![of; n], vec![1; 60]].concat();
+    // A burst or two in sixty cycles, and one of three among four.
+    assert_eq!(rules(&triggers(&some(2, 4), (500_000_000, 900_000_000))), BTreeSet::new());
+    // As much used as when the trigger began.
+    let above = triggers(&[4; 8], (900_000_000, 900_000_000));
+    assert!(
+        found(&above, "R12")
+            .advice
+            .starts_with("what is used after a cycle is above the trigger already: raise")
+    );
+    // Far less, each time.
+    let below = triggers(&[4; 8], (500_000_000, 900_000_000));
+    let r12 = found(&below, "R12");
+    assert!(!r12.advice.contains("above the trigger") && r12.advice.contains("bursts"), "{r12:#?}");
+    assert!(r12.evidence.contains("32 of 32 cycles") && r12.evidence.contains("24 of 24 times"), "{r12:#?}");
+}
+
+#[test]
+fn who_answers_nearly_all_stops_does_poll() {
+    let stop = |name: &str, times: usize| {
+        format!(
+            "<metronome-stop-cancelled mutator=\"{name}\" waitedMs=\"0.490\" budgetMs=\"0.450\" missingMutators=\"1\" />\n"
+        )
+        .repeat(times)
+    };
+    // 50 quanta a cycle, ten cycles.
+    let run = |stops: &str| {
+        let mut log = Log::new(OWN);
+        for i in 0..10 {
+            log.cycle_start();
+            log.beat(50, "mark", 50, (300, 310), (900_000_000, 940_000_000), "");
+            log.cycle_end();
+            if i == 0 {
+                log.text += stops;
+            }
+            log.now_ms += 500;
+        }
+        advise(&read(&log.done()))
+    };
+    let busy = run(&(stop("a", 9) + &stop("b", 8)));
+    let o1 = found(&busy, "O1");
+    assert_eq!(o1.title, "mutators come too late to stops");
+    assert!(o1.advice.contains("or wait for a processor"), "{o1:#?}");
+    let deaf = run(&(stop("a", 40) + &stop("b", 8)));
+    let o1 = found(&deaf, "O1");
+    assert!(o1.title == "a mutator does not poll" && o1.evidence.contains("a (40 times)"), "{o1:#?}");
+}
+
+/// In a run whose collector is preempted, too, the mutator that does not poll comes first.
+#[test]
+fn a_straggler_comes_before_a_busy_host() {
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../verbosegc-samples/straggler.xml");
+    let text = std::fs::read_to_string(sample).unwrap();
+    let mut held = String::new();
+    for line in text.lines() {
+        // A tenth of the CPU time.
+        match line.split_once(" cpuMs=\"").filter(|_| line.contains("metronome-quanta")) {
+            Some((before, rest)) => {
+                let _ = writeln!(held, "{before} cpuMs=\"0.001\"{}", &rest[rest.find('"').unwrap() + 1..]);
+            }
+            None => held = held + line + "\n",
+        }
+    }
+    let advice = advise(&read(&held));
+    let causes: Vec<&str> = advice.causes(0).iter().map(|f| f.rule).take(2).collect();
+    assert_eq!(causes, ["O1", "O2"]);
 }

@@ -21,7 +21,7 @@ const TABLE: [u32; 7] = [300_000, 400_000, 500_000, 600_000, 700_000, 800_000, 9
 /// Arguments of `metronome advise`.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Rules R1 to R25 are those of the Metronome collectors in general, O1 to O7 of our own logs. A healthy \
+    after_help = "Rules R1 to R25 are those of the Metronome collectors in general, O1 to O10 of our own logs. A healthy \
     log has no findings.\n\
     A file that is there is replaced at the end, and left as it was if nothing could be read.\n\
     Status: 0 examined, whatever was found; 2 bad flags, a log that cannot be read or breaks off, or output lost; 3 a log of \
@@ -197,7 +197,8 @@ fn first(out: &mut String, log: &ReadLog, advice: &Advice) {
 
 fn one(out: &mut String, log: &ReadLog, f: &Finding) {
     let run = if log.analysis.runs.total() > 1 { format!(" (run {})", f.run + 1) } else { String::new() };
-    *out += &format!("  {:<4} {}: {}{run}\n", f.rule, f.severity.words(), f.title);
+    // A title may hold a mutator's name.
+    *out += &format!("  {:<4} {}: {}{run}\n", f.rule, f.severity.words(), one_line(&f.title));
     for line in wrapped(&f.evidence) {
         *out += &format!("         {line}\n");
     }

@@ -129,6 +129,11 @@ fn live_replays_a_file_and_asks_for_the_token() {
     let top = output(&["live", &addr, "--token-file", &token]);
     assert!(top.status.success(), "{}", text(&top.stderr));
     assert!(text(&top.stdout).contains(" 1 quanta, longest pause 0.0 us"), "{}", text(&top.stdout));
+    assert!(
+        text(&top.stdout).contains("; broken off here"),
+        "the recording has no end: {}",
+        text(&top.stdout)
+    );
     for wrong in [&["top", &addr, "--token-file", &other][..], &["top", &addr]] {
         let out = output(wrong);
         assert_eq!(out.status.code(), Some(2));

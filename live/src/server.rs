@@ -15,16 +15,20 @@ use axum::routing::get;
 use metronome_gc::Heap;
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Semaphore, oneshot};
 
 /// Clients that are served a stream at the same time.
 const CLIENTS_MAX: u32 = 16;
+/// Bytes on their way to a client that the system holds (Linux takes twice as many), and connections that wait to be accepted.
+const SEND_BUFFER: u32 = 64 << 10;
+const BACKLOG: u32 = 128;
 /// How long dropping a server waits for streams to send what there is; how long it waits while no client takes anything; and
 /// for the system to take their last bytes.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -252,14 +256,16 @@ impl Server {
 
     fn start(source: Source, options: &Options) -> Result<Server, ServeError> {
         let bind = |source| ServeError::Bind { addr: options.addr, source };
-        let listener = TcpListener::bind(options.addr).map_err(bind)?;
-        listener.set_nonblocking(true).map_err(bind)?;
-        let addr = listener.local_addr().map_err(bind)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
             .build()
             .map_err(ServeError::Thread)?;
+        let listener = {
+            let _entered = runtime.enter();
+            listen(options.addr).map_err(bind)?
+        };
+        let addr = listener.local_addr().map_err(bind)?;
         let app = Arc::new(App {
             source,
             token: options.token.clone(),
@@ -273,8 +279,6 @@ impl Server {
             .name("metronome-live".into())
             .spawn(move || {
                 runtime.block_on(async move {
-                    // Nobody to tell: the listener was good a moment ago, and a view is not what a program is for.
-                    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
                     let serving = tokio::spawn(std::future::IntoFuture::into_future(axum::serve(
                         listener::Listener::new(listener),
                         router(Arc::clone(&app)).into_make_service_with_connect_info::<listener::Peer>(),
@@ -322,6 +326,16 @@ impl Server {
     pub fn finish_outputs(&mut self) -> Vec<(String, io::Error)> {
         self.tap.take().map_or_else(Vec::new, Tap::finish)
     }
+}
+
+/// Listens as the standard library does, with connections whose send buffers are small: that a client takes nothing is seen
+/// only when they are full.
+fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.bind(addr)?;
+    socket.listen(BACKLOG)
 }
 
 /// Until all streams have ended, or none of them moves.

@@ -305,8 +305,14 @@ impl Foreman {
         if self.shared {
             // The others are invited again by the next quantum.
             self.paused = true;
+            self.invited = false;
             for (i, seat) in crew.seats.iter().enumerate() {
-                self.invited |= if i < staying { seat.invite() } else { !seat.dismiss() };
+                self.invited |= match (i < staying, crew.pool.waiting() > 0) {
+                    (true, true) => seat.invite(),
+                    // One that works goes on; who has nothing to do need not look out for it.
+                    (true, false) => !seat.withdraw(),
+                    (false, _) => !seat.dismiss(),
+                };
             }
         }
     }

@@ -335,11 +335,13 @@ impl State {
         let facts = QuantumFacts {
             start_ns: q.start_ns,
             end_ns: end,
+            released_ns: Some(q.end_ns),
             phase: word(q.phase),
             exclusive_access_ns: q.stop_ns,
             wakeup_ns: q.wakeup_ns,
             planned_ns: q.planned_ns,
             cpu_ns: Some(q.cpu_ns),
+            work_ns: Some(q.work_ns),
             heap_free_bytes: q.free_bytes,
             immortal_free_bytes: immortal_free(s),
             work,

@@ -394,3 +394,59 @@ fn immortal_memory_tells_what_a_fragment_was() {
         }
     }
 }
+
+/// What released mutators wait for is told apart from what the collector took, and no quantum is over plan by it.
+#[test]
+fn the_collector_s_own_end_is_told() {
+    let q = |at_ms: u64, released_us: u64, end_us: u64| QuantumFacts {
+        end_ns: at_ms * MS + end_us * 1000,
+        released_ns: Some(at_ms * MS + released_us * 1000),
+        planned_ns: 500_000,
+        cpu_ns: Some(250_000),
+        work_ns: Some(300_000),
+        ..quantum(at_ms, None, WorkFacts::default())
+    };
+    let detail = |quanta: &[QuantumFacts]| {
+        let mut w = writer(Format::OpenJ9);
+        quanta.iter().for_each(|q| w.quantum(q).unwrap());
+        let log = read_log(text(w).as_bytes()).unwrap();
+        let beat = log.runs[0].events.iter().find_map(|e| match &e.event {
+            Event::Heartbeat(h) => h.detail.clone(),
+            _ => None,
+        });
+        *beat.unwrap()
+    };
+    let d = detail(&[q(1, 400, 1_400), q(3, 520, 720)]);
+    assert_eq!((d.over_plan, d.over_plan_max_ns), (1, 20_000));
+    assert_eq!((d.cpu_ns, d.work_wall_ns, d.cpu_wall_ns), (500_000, Some(600_000), 2_120_000));
+    let collector = (d.collector_min_ns, d.collector_mean_ns, d.collector_max_ns);
+    assert_eq!(collector, (Some(400_000), Some(460_000), Some(520_000)));
+    assert_eq!((d.resume_mean_ns, d.resume_max_ns), (Some(600_000), Some(1_000_000)));
+    // Where one quantum does not tell, nothing is told of all.
+    let d = detail(&[q(1, 400, 1_400), QuantumFacts { released_ns: None, ..q(3, 520, 720) }]);
+    assert_eq!((d.collector_max_ns, d.resume_max_ns, d.over_plan), (None, None, 1));
+}
+
+/// A line that names another collector tells whose log it is, unless a Metronome log follows.
+#[test]
+fn a_line_before_a_log_is_some_program_s_output() {
+    let log = contract(Format::OpenJ9);
+    let plain = read_log(log.as_bytes()).unwrap();
+    for before in ["Using G1\n", "starting\r\nUsing Parallel\r\n"] {
+        let read = read_log(format!("{before}{log}").as_bytes()).unwrap();
+        assert!(read.runs.iter().all(|r| r.refused.is_none()), "{:?}", read.runs[0].refused);
+        assert_eq!(read.runs.len(), plain.runs.len());
+        assert_eq!(read.runs[0].events.len(), plain.runs[0].events.len());
+        let told = &read.diagnostics[0];
+        assert!((told.line, told.text.contains("bytes of other text")) == (1, true), "{told:?}");
+    }
+    for alone in ["Using G1\n", "Using G1\n<html>\n", "Using G1\n<?xml version=\"1.0\" ?>\n"] {
+        let read = read_log(alone.as_bytes()).unwrap();
+        let told = read.runs[0].refused.as_ref().unwrap().to_string();
+        assert!(told.contains("but one of G1 of HotSpot (the line"), "{told}");
+    }
+    // Where collections were logged it is that collector's log, whatever follows.
+    let read =
+        read_log(format!("[0.1s][info][gc] GC(3) Pause Young (Normal) 3.5ms\n{log}").as_bytes()).unwrap();
+    assert!(read.runs[0].refused.is_some());
+}

@@ -2,7 +2,7 @@
 
 use super::words::Knob;
 use super::{Desk, Severity, bytes, count, ms, percent};
-use crate::figures::{RunFigures, SyncRow};
+use crate::figures::{CYCLES_PER_TRIGGER, RunFigures, SyncRow};
 use crate::stat::{Stat, Trend};
 
 /// A failed request of which this many times were free is a matter of fragmentation.
@@ -23,8 +23,8 @@ const LEAK_HEAP_PARTS: f64 = 50.0;
 const HEADROOM_PARTS: u64 = 10;
 /// The same for this project's pacing, which uses the heap nearly up by plan.
 const OWN_HEADROOM_PARTS: u64 = 50;
-/// Cycles within one trigger that mean that it is set too low.
-const CYCLES_PER_TRIGGER: u64 = 3;
+/// Cycles in crowded triggers are a habit from this part of all on.
+const CROWDED_PARTS: u64 = 3;
 /// More free than this part of the heap at the least leaves room for a higher trigger.
 const SPARE_PARTS: u64 = 3;
 /// Cycles from which on their gaps are judged.
@@ -67,10 +67,7 @@ fn out_of_memory(d: &mut Desk<'_>) {
         });
         let lower = format!(", or lower {} (70, 60, 50)", d.flag(Knob::Target));
         let mut advice = String::from("the collector lost the race: ");
-        advice += &match d.held_up() {
-            Some(_) => format!("raise {}{lower}{}", d.flag(Knob::Heap), earlier(d)),
-            None => more_room(d, &lower),
-        };
+        advice += &more_room(d, &lower);
         if let Some(row) = torn {
             evidence += &format!(
                 "; at line {} {} were asked for while {} were free",
@@ -79,11 +76,10 @@ fn out_of_memory(d: &mut Desk<'_>) {
                 bytes(row.free_before_bytes.unwrap_or(0))
             );
             advice += "; where far more is free than asked for, a large array found no contiguous room: make large \
-                       arrays smaller, more heap helps only in part";
-        }
-        if let Some(rule) = d.held_up() {
-            advice =
-                format!("first give the collector its processor (see {rule}); then, if need be: {advice}");
+                       arrays smaller";
+            if d.held_up().is_none() {
+                advice += ", more heap helps only in part";
+            }
         }
         if let Some(trigger) = fixed_trigger(d) {
             evidence += &format!("; trigger {trigger}");
@@ -112,10 +108,13 @@ fn out_of_memory(d: &mut Desk<'_>) {
         evidence.push(format!("{n} returned an error to the program, first at line {}", run.own.failed_line));
     }
     let last = rows.last().and_then(|r| r.free_after_bytes);
-    let mut advice = format!(
-        "the live data do not fit, or allocation comes in bursts: raise {}; take a heap dump",
-        d.flag(Knob::Heap)
-    );
+    let mut advice = match d.first_words() {
+        Some(first) => format!("{first}; if allocations fail even so, take a heap dump"),
+        None => format!(
+            "the live data do not fit, or allocation comes in bursts: raise {}; take a heap dump",
+            d.flag(Knob::Heap)
+        ),
+    };
     match (last, run.heap_bytes) {
         (Some(after), Some(heap)) if after > heap / 4 => {
             advice += &format!(
@@ -154,8 +153,11 @@ pub(super) fn heap_words(d: &Desk<'_>) -> String {
 }
 
 /// What to do where the heap is too small, or would not be if cycles began earlier; `else_words` come before the heap that
-/// is enough.
+/// is enough. Where the collector was held up, that comes first, and no heap is named.
 pub(super) fn more_room(d: &Desk<'_>, else_words: &str) -> String {
+    if let Some(first) = d.first_words() {
+        return first + &fixed_trigger(d).map_or_else(String::new, |_| earlier(d));
+    }
     let heap = d.flag(Knob::Heap);
     let told = d.run.own.enough_heap.value;
     let enough = d.contract.and_then(|c| c.heap_for_target).filter(|_| told == 0);
@@ -366,15 +368,22 @@ fn at_once(d: &mut Desk<'_>) {
     let most = run.cycles_per_trigger;
     let gap_p50 = if gap.stat.is_empty() { u64::MAX } else { gap.p50 };
     let at_once = gap.stat.count >= GAPS && gap_p50.saturating_mul(20) < length.p50;
-    if most.value >= CYCLES_PER_TRIGGER || at_once {
-        let evidence = if at_once {
+    // One burst of allocation in a long run is no habit.
+    let (crowded, triggers) = (run.crowded_cycles, run.crowded_triggers);
+    let often = crowded.saturating_mul(CROWDED_PARTS) >= run.cycles
+        && (triggers > 1 || crowded.saturating_mul(2) >= run.cycles);
+    if (most.value >= CYCLES_PER_TRIGGER && often) || at_once {
+        let mut evidence = if at_once {
             format!(
                 "half of the cycles start within {} of the last one's end (cycles take {})",
                 ms(gap.p50),
                 ms(length.p50)
             )
         } else {
-            format!("{} cycles in one trigger, up to line {}", most.value, most.line)
+            format!(
+                "{} cycles in one trigger, up to line {}, and {crowded} of {} cycles in triggers of {CYCLES_PER_TRIGGER} or more",
+                most.value, most.line, run.cycles
+            )
         };
         // A higher trigger starts cycles later: only where much is free even so.
         let low = run.free_low.map_or(0, |low| low.value);
@@ -384,11 +393,26 @@ fn at_once(d: &mut Desk<'_>) {
         } else {
             format!(" (or {}, as {} are free at the least)", d.flag(Knob::Trigger), bytes(low))
         };
-        let advice = format!(
-            "what is used after a cycle is above the trigger already: raise {}{later}{}",
-            d.flag(Knob::Heap),
-            small_words(d)
-        );
+        // Pacing has no fixed trigger: whether as much is used after a cycle as when the trigger began, the log tells.
+        let (followers, above) = (run.followers, run.followers_above);
+        let why = if followers == 0 && !d.own() || above.saturating_mul(2) > followers {
+            "what is used after a cycle is above the trigger already"
+        } else if followers == 0 {
+            "cycles leave too little free for what is allocated during the next"
+        } else {
+            evidence += &format!(
+                "; {} of {followers} times more was free before the next cycle than when the trigger began",
+                followers - above
+            );
+            "the collector expects bursts of allocation, and begins the next cycle early: allocate more evenly"
+        };
+        let advice = match d.first_words() {
+            Some(first) => format!("{why}; {first}"),
+            None if why.ends_with("evenly") => {
+                format!("{why}, or raise {}{}", d.flag(Knob::Heap), small_words(d))
+            }
+            None => format!("{why}: raise {}{later}{}", d.flag(Knob::Heap), small_words(d)),
+        };
         d.find("R12", Severity::Note, "cycles follow each other at once", evidence, &[most.line], advice);
     }
     // By means: where events are missing there are more of the one than of the other.
@@ -402,11 +426,11 @@ fn at_once(d: &mut Desk<'_>) {
             ms(on as u64),
             ms(off as u64)
         );
-        let advice = format!(
-            "the collector's share is lost for good, not from time to time: raise {}{}",
-            d.flag(Knob::Heap),
-            small_words(d)
-        );
+        let what = match d.first_words() {
+            Some(first) => first,
+            None => format!("raise {}{}", d.flag(Knob::Heap), small_words(d)),
+        };
+        let advice = format!("the collector's share is lost for good, not from time to time: {what}");
         d.find("R13", Severity::Note, "the collector is at work most of the time", evidence, &[], advice);
     }
 }

@@ -18,6 +18,17 @@ const GROWTH_R_SQUARED: f64 = 0.5;
 const STOP_PARTS: u64 = 3;
 /// Stops given up from which on a straggler is more than an accident.
 const STRAGGLES: u64 = 5;
+/// Who is waited for in vain in this part of all quanta, at least, does not poll.
+const DEAF_PARTS: u64 = 20;
+/// Fewer stops than this may be given up by chance.
+const DEAF_STOPS: u64 = 10;
+/// Released mutators that wait longer than this part of a beat on average wait for a processor.
+const RESUME_PARTS: u64 = 4;
+/// The title of O1 where one mutator is to blame.
+pub(super) const DOES_NOT_POLL: &str = "a mutator does not poll";
+/// What to do about mutators that stop late.
+const LATE: &str = "threads come by pause points too seldom, or wait for a processor: call poll() in loops, wrap system calls \
+                    in blocking(..), run no more threads than processors";
 /// Wall time lost to the system above this, in percent of quanta's, is preemption.
 const PREEMPTED_PERCENT: u64 = 33;
 /// Quanta from which on shares are judged.
@@ -41,8 +52,10 @@ pub(super) fn rules(d: &mut Desk<'_>) {
     slow_stops(d);
     share(d);
     allocator_sweep(d);
+    overdue(d);
     stragglers(d);
     preempted(d);
+    late_resumptions(d);
     roots(d);
     in_wall_time(d);
 }
@@ -50,24 +63,28 @@ pub(super) fn rules(d: &mut Desk<'_>) {
 /// R5.
 fn long_quanta(d: &mut Desk<'_>) {
     let run = d.run;
-    let peak = run.quantum_peak;
+    // What released mutators wait for has a rule of its own: the collector's own end counts where the log tells it.
+    let told = run.own.collector_peak.line > 0;
+    let peak = if told { run.own.collector_peak } else { run.quantum_peak };
     let limit = d.beat_ns.saturating_mul(if d.own() { OWN_LONG_BEATS } else { LONG_BEATS });
     let often = d.own()
+        && !told
         && run.quantum.stat.count >= MANY_QUANTA
         && high(&run.quantum) > d.beat_ns.saturating_mul(LONG_BEATS);
     if peak.value <= limit && !often {
         return;
     }
-    let phase = run.phases.iter().find(|p| p.peak == peak);
+    let phase = run.phases.iter().find(|p| p.peak == peak || (told && p.peak.line == peak.line));
     let row = run.heartbeats.rows.iter().find(|r| r.line == peak.line);
+    let name = phase.map(|p| p.phase).or(row.and_then(|r| r.phase));
     let stop = row.and_then(|r| r.stop_max_ns).unwrap_or(0);
-    let (why, advice) = cause(d, phase.map(|p| p.phase), phase.is_some_and(|p| p.longest_is_first > 0), stop);
+    let (why, advice) = cause(d, name, phase.is_some_and(|p| p.longest_is_first > 0), stop);
     let evidence = format!(
         "the longest of {} took {}, line {} (phase {}; beat {}): {why}",
         count(run.quanta, "quantum").replace("quantums", "quanta"),
         ms(peak.value),
         peak.line,
-        phase.map_or("unknown", |p| p.phase.name()),
+        name.map_or("unknown", QuantumPhase::name),
         d.beat_words(),
     );
     d.find("R5", Severity::Risk, "a quantum far longer than planned", evidence, &[peak.line], advice);
@@ -89,11 +106,7 @@ fn cause(d: &Desk<'_>, phase: Option<QuantumPhase>, first: bool, stop: u64) -> (
     if d.own() {
         return (
             "work steps are bounded, so the host took the rest".into(),
-            format!(
-                "the collector was preempted: see `metronome check`; give it {} and a processor ({})",
-                d.flag(Knob::Priority),
-                d.flag(Knob::Threads)
-            ),
+            format!("the collector was preempted: see `metronome check`; give it {}", d.processor_words()),
         );
     }
     if first && early {
@@ -170,8 +183,7 @@ fn slow_stops(d: &mut Desk<'_>) {
         ms(run.stop.stat.mean().unwrap_or(0.0) as u64)
     );
     let advice = if d.own() {
-        "threads come by pause points too seldom, or wait for a processor: call poll() in loops, wrap system calls in \
-         blocking(..), run no more threads than processors"
+        LATE
     } else {
         "threads are slow to reach a safepoint: look for JNI critical sections and long loops without one, and for more \
          threads than processors"
@@ -205,9 +217,9 @@ fn share(d: &mut Desk<'_>) {
         );
         let advice = if d.own() {
             format!(
-                "the collector does not get its processor, or a thread comes by no safepoint: see `metronome check`, {}, {}",
-                d.flag(Knob::Priority),
-                d.flag(Knob::Threads)
+                "the collector does not get its processor, or a thread comes by no safepoint: see `metronome check`; give \
+                 it {}",
+                d.processor_words()
             )
         } else {
             format!(
@@ -240,10 +252,9 @@ fn share(d: &mut Desk<'_>) {
                 percent(u64::from(d.target_ppm))
             ));
         }
-        let advice = match d.held_up() {
-            Some(rule) => format!(
-                "first give the collector its processor (see {rule}): while it does not get one, no figure of this log tells \
-                 what heap is enough; judge {} and {} by a run without {rule}",
+        let advice = match d.first_words() {
+            Some(first) => format!(
+                "{first}; judge {} and {} by a run without that",
                 d.flag(Knob::Heap),
                 d.flag(Knob::Target)
             ),
@@ -291,10 +302,9 @@ fn allocator_sweep(d: &mut Desk<'_>) {
         return;
     }
     let evidence = format!("an allocation swept for {} itself, line {}", ms(peak.value), peak.line);
-    let advice = format!(
-        "the heap is nearly full of partly free regions: raise {}, or make large arrays smaller",
-        d.flag(Knob::Heap)
-    );
+    let raise =
+        if d.held_up().is_some() { String::new() } else { format!("raise {}, or ", d.flag(Knob::Heap)) };
+    let advice = format!("the heap is nearly full of partly free regions: {raise}make large arrays smaller");
     d.find("R19", Severity::Note, "allocation had to sweep", evidence, &[peak.line], advice);
 }
 
@@ -315,18 +325,89 @@ fn stragglers(d: &mut Desk<'_>) {
         d.run.quanta,
         told.join(", ")
     );
-    let advice = "this thread does not come by pause points: call poll() in its loops, safepoint() where it holds no Gc, and \
-                  wrap system calls and waiting in blocking(..)";
-    d.find("O1", Severity::Risk, "a mutator does not poll", evidence, &lines, advice.into());
+    // Who answers nearly all stops does poll, and is late for another reason now and then.
+    let deaf = names.first().is_some_and(|(_, s)| {
+        s.cancelled >= DEAF_STOPS
+            && s.cancelled.saturating_mul(DEAF_PARTS) >= d.run.quanta
+            && s.cancelled.saturating_mul(2) > own.stops_cancelled
+    });
+    let (title, advice) = if deaf {
+        (
+            DOES_NOT_POLL,
+            "this thread does not come by pause points: call poll() in its loops, safepoint() where it holds no Gc, and \
+             wrap system calls and waiting in blocking(..)",
+        )
+    } else {
+        ("mutators come too late to stops", LATE)
+    };
+    d.find("O1", Severity::Risk, title, evidence, &lines, advice.into());
+}
+
+/// O9.
+fn overdue(d: &mut Desk<'_>) {
+    let mut names: Vec<_> = d.run.own.overdue.iter().collect();
+    names.sort_by_key(|(_, peak)| std::cmp::Reverse(peak.value));
+    if names.is_empty() {
+        return;
+    }
+    let told = names.iter().take(NAMES).map(|(name, p)| format!("{name} ({} ms, line {})", p.value, p.line));
+    let evidence =
+        format!("polled without a safepoint while a cycle waited: {}", told.collect::<Vec<_>>().join(", "));
+    let title = format!("a mutator comes by no safepoint, and cycles wait for it: {}", names[0].0);
+    let lines: Vec<u64> = names.iter().take(NAMES).map(|(_, p)| p.line).collect();
+    let advice = "a cycle ends only after every mutator has come by a safepoint: call safepoint() in this thread's loops where it \
+                  holds no Gc, some times per second at least (poll() alone is none), and keep what it needs in a Root";
+    d.find("O9", Severity::Risk, title, evidence, &lines, advice.into());
+}
+
+/// True if released mutators wait long, against what a quantum is planned to take and against what it takes.
+fn resumes_late(d: &Desk<'_>) -> bool {
+    let (resume, took) = (&d.run.own.resume, &d.run.own.collector);
+    let all = resume.sum.saturating_add(took.sum);
+    resume.count >= MANY_QUANTA
+        && resume.mean().unwrap_or(0.0) as u64 > d.beat_ns / RESUME_PARTS
+        && resume.sum.saturating_mul(100) >= all.saturating_mul(u128::from(PREEMPTED_PERCENT))
+}
+
+/// O10.
+fn late_resumptions(d: &mut Desk<'_>) {
+    if !resumes_late(d) {
+        return;
+    }
+    let own = &d.run.own;
+    let evidence = format!(
+        "after a quantum the last mutator ran on {} later on average, and {} at the most, line {} (the quanta themselves took \
+         {} on average)",
+        ms(own.resume.mean().unwrap_or(0.0) as u64),
+        ms(own.resume_peak.value),
+        own.resume_peak.line,
+        ms(own.collector.mean().unwrap_or(0.0) as u64)
+    );
+    let advice = "the collector had let them go: run no more threads than processors, look for other load and CPU quotas, or \
+                  give the threads that matter a real-time priority below the collector's";
+    let lines = [own.resume_peak.line];
+    d.find(
+        "O10",
+        Severity::Risk,
+        "mutators wait for a processor after quanta",
+        evidence,
+        &lines,
+        advice.into(),
+    );
+}
+
+/// CPU time and wall time of quanta: to the collector's own end where the log tells it.
+const fn cpu_and_wall(run: &RunFigures) -> (u64, u64) {
+    let own = &run.own;
+    if own.work_wall_ns > 0 { (own.work_cpu_ns, own.work_wall_ns) } else { (own.cpu_ns, own.cpu_wall_ns) }
 }
 
 /// True if the system took much of the quanta's wall time.
 pub(super) fn is_preempted(run: &RunFigures) -> bool {
-    let own = &run.own;
-    let lost = own.cpu_wall_ns.saturating_sub(own.cpu_ns);
-    own.cpu_quanta >= MANY_QUANTA
-        && own.cpu_wall_ns > 0
-        && lost.saturating_mul(100) >= own.cpu_wall_ns.saturating_mul(PREEMPTED_PERCENT)
+    let (cpu, wall) = cpu_and_wall(run);
+    run.own.cpu_quanta >= MANY_QUANTA
+        && wall > 0
+        && wall.saturating_sub(cpu).saturating_mul(100) >= wall.saturating_mul(PREEMPTED_PERCENT)
 }
 
 /// O2.
@@ -335,10 +416,15 @@ fn preempted(d: &mut Desk<'_>) {
         return;
     }
     let own = &d.run.own;
-    let lost = own.cpu_wall_ns.saturating_sub(own.cpu_ns);
-    let share = (u128::from(lost) * 1_000_000 / u128::from(own.cpu_wall_ns.max(1))) as u64;
+    let (cpu, wall) = cpu_and_wall(d.run);
+    let share = (u128::from(wall.saturating_sub(cpu)) * 1_000_000 / u128::from(wall.max(1))) as u64;
+    let rough = if own.work_wall_ns > 0 {
+        ""
+    } else {
+        ", with what mutators took to stop and to run on, which this log does not tell apart"
+    };
     let evidence = format!(
-        "{} of the wall time of {} quanta was not the collector's; most at line {} ({} for each quantum); latest wake-up {}",
+        "{} of the wall time of {} quanta was not the collector's{rough}; most at line {} ({} for each quantum); latest wake-up {}",
         percent(share),
         own.cpu_quanta,
         own.preempted.line,
@@ -346,10 +432,8 @@ fn preempted(d: &mut Desk<'_>) {
         ms(own.wakeup_peak.value)
     );
     let advice = format!(
-        "the collector's thread is preempted: give it {} (needs rtprio) and a processor of its own ({}); `metronome check` \
-         shows what this host takes",
-        d.flag(Knob::Priority),
-        d.flag(Knob::Threads)
+        "the collector's thread is preempted: give it {}; `metronome check` shows what this host takes",
+        d.processor_words()
     );
     let lines = [own.preempted.line, own.wakeup_peak.line];
     d.find("O2", Severity::Risk, "the collector's thread is preempted", evidence, &lines, advice);
@@ -396,12 +480,15 @@ fn in_wall_time(d: &mut Desk<'_>) {
     if let Some(can) = can {
         evidence += &format!("; by the contract this heap keeps {} at most", percent(u64::from(can)));
     }
-    let mut advice = format!(
-        "what is between the two was taken by the system: see `metronome check`, {}, {}",
-        d.flag(Knob::Priority),
-        d.flag(Knob::Threads)
-    );
-    if can.is_some() {
+    let mut advice = if resumes_late(d) {
+        "most of what is between the two passed while mutators that had been let go waited for a processor (see O10)".to_owned()
+    } else {
+        format!(
+            "what is between the two was taken by the system: see `metronome check`; give the collector {}",
+            d.processor_words()
+        )
+    };
+    if can.is_some() && d.held_up().is_none() {
         advice +=
             &format!("; and the heap has no reserve: raise {}{}", d.flag(Knob::Heap), memory::heap_words(d));
     }

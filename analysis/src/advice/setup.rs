@@ -65,9 +65,9 @@ fn work(d: &mut Desk<'_>) {
     let w = d.run.work;
     if w.overflows > 0 {
         let evidence = format!("{}, first at line {}", count(w.overflows, "overflow"), w.overflow_line);
+        let heap = if d.held_up().is_some() { String::new() } else { format!("{} or ", d.flag(Knob::Heap)) };
         let advice = format!(
-            "cycles take longer than they need to: raise {} or {}; very deep structures cause it",
-            d.flag(Knob::Heap),
+            "cycles take longer than they need to: raise {heap}{}; very deep structures cause it",
             d.flag(Knob::Threads)
         );
         d.find("R18", Severity::Note, "the mark queue overflowed", evidence, &[w.overflow_line], advice);
@@ -109,10 +109,9 @@ fn work(d: &mut Desk<'_>) {
     if w.soft_cleared > 0 && oom {
         let evidence =
             format!("{} soft references cleared, and collections for want of memory", w.soft_cleared);
-        let advice = format!(
-            "caches are emptied because memory is short: bound them, or raise {}",
-            d.flag(Knob::Heap)
-        );
+        let raise =
+            if d.held_up().is_some() { String::new() } else { format!(", or raise {}", d.flag(Knob::Heap)) };
+        let advice = format!("caches are emptied because memory is short: bound them{raise}");
         d.find("R21", Severity::Note, "soft caches are emptied", evidence, &[], advice);
     }
 }

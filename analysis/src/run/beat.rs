@@ -89,7 +89,7 @@ impl RunBuilder {
             self.share(spot, h, interval, share, fell);
         }
         if let Some(detail) = &h.detail {
-            self.detail(spot, detail);
+            self.detail(spot, detail, known);
         }
         self.mark_ns = Some(spot.at_ns);
         let row = HeartbeatRow {
@@ -257,15 +257,30 @@ impl RunBuilder {
         }
     }
 
-    fn detail(&mut self, spot: Spot, d: &QuantaDetail) {
+    fn detail(&mut self, spot: Spot, d: &QuantaDetail, quanta: u64) {
         self.own = true;
         let o = &mut self.f.own;
         let (line, at) = (spot.line, spot.at_ns);
+        // Where the log tells the collector's own end, what released mutators wait for is not in it.
+        let wall = d.work_wall_ns.unwrap_or(d.cpu_wall_ns);
         o.cpu_quanta = o.cpu_quanta.saturating_add(d.cpu_quanta);
         o.cpu_ns = o.cpu_ns.saturating_add(d.cpu_ns);
         o.cpu_wall_ns = o.cpu_wall_ns.saturating_add(d.cpu_wall_ns);
-        if let Some(lost) = d.cpu_wall_ns.saturating_sub(d.cpu_ns).checked_div(d.cpu_quanta) {
+        if let Some(lost) = wall.saturating_sub(d.cpu_ns).checked_div(d.cpu_quanta) {
             o.preempted.add(lost, line, at);
+        }
+        if let Some(work) = d.work_wall_ns {
+            o.work_cpu_ns = o.work_cpu_ns.saturating_add(d.cpu_ns);
+            o.work_wall_ns = o.work_wall_ns.saturating_add(work);
+        }
+        let own = d.collector_min_ns.zip(d.collector_mean_ns).zip(d.collector_max_ns);
+        if let Some(((min, mean), max)) = own {
+            o.collector.add_group(quanta, min, mean, max);
+            o.collector_peak.add(max, line, at);
+        }
+        if let Some((mean, max)) = d.resume_mean_ns.zip(d.resume_max_ns) {
+            o.resume.add_group(quanta, 0, mean, max);
+            o.resume_peak.add(max, line, at);
         }
         o.over_plan = o.over_plan.saturating_add(d.over_plan);
         o.over_plan_peak.add(d.over_plan_max_ns, line, at);

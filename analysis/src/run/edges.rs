@@ -1,6 +1,7 @@
 //! Starts and ends of triggers and cycles.
 
 use super::{MAX_ROWS, OpenCycle, RunBuilder, Since, Spot, named};
+use crate::figures::CYCLES_PER_TRIGGER;
 use crate::series::Amount;
 use metronome_verbosegc::model::{CycleEdge, Generation};
 
@@ -12,6 +13,7 @@ impl RunBuilder {
         self.trigger_start_ns = Some(spot.at_ns);
         self.trigger_torn = false;
         self.cycles_in_trigger = 0;
+        self.trigger_free = None;
         self.mark_ns = Some(spot.at_ns);
         self.mark(spot, "trigger-start", || "use of memory passed the trigger".into());
     }
@@ -52,6 +54,7 @@ impl RunBuilder {
             self.cycles_in_trigger += 1;
             let n = self.cycles_in_trigger;
             self.f.cycles_per_trigger.add(n, spot.line, spot.at_ns);
+            self.crowd(n, edge.heap_free_bytes);
         }
         cycle.row.start_ns = Some(spot.at_ns);
         cycle.row.free_start_bytes = edge.heap_free_bytes;
@@ -62,6 +65,22 @@ impl RunBuilder {
         }
         self.f.series.free(spot.at_ns, edge.heap_free_bytes);
         self.cycle = Some(cycle);
+    }
+
+    /// The n-th cycle of a trigger begins.
+    fn crowd(&mut self, n: u64, free: Option<u64>) {
+        if n == 1 {
+            self.trigger_free = free;
+        } else if let Some((first, before)) = self.trigger_free.zip(self.free_after_cycle) {
+            self.f.followers += 1;
+            self.f.followers_above += u64::from(before <= first);
+        }
+        if n == CYCLES_PER_TRIGGER {
+            self.f.crowded_triggers += 1;
+            self.f.crowded_cycles += n;
+        } else if n > CYCLES_PER_TRIGGER {
+            self.f.crowded_cycles += 1;
+        }
     }
 
     pub(super) fn cycle_end(&mut self, spot: Spot, edge: &CycleEdge, start_id: Option<u64>) {
@@ -83,6 +102,7 @@ impl RunBuilder {
         row.line = spot.line;
         row.end_ns = spot.at_ns;
         row.free_end_bytes = edge.heap_free_bytes.or(cycle.last_free_max);
+        self.free_after_cycle = row.free_end_bytes;
         if let Some(start) = row.start_ns {
             // The 2007 form tells it to the microsecond; else printed times do, and monotonic ones where they are of the
             // same ends: before the first quantum a cycle may wait for a mutator, which belongs to it.

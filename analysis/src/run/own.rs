@@ -8,6 +8,9 @@ use metronome_verbosegc::model::{CycleFacts, Departure, Event, StopCancelled};
 /// How notes tell of failed allocations, and of the heap that they would not have failed in.
 const FAILED: &str = " returned an error to the program";
 const ENOUGH: &str = " bytes would have been enough";
+/// How they tell of a mutator that a cycle waits for.
+const OVERDUE: &str = "safepoint overdue: mutator ";
+const POLLED: &str = " has polled for ";
 /// Windows kept of those whose utilization the run measured.
 const MAX_WINDOWS: usize = 64;
 
@@ -55,6 +58,7 @@ impl RunBuilder {
             Event::Summary(s) => self.f.own.summary = Some(s.clone()),
             Event::Note(n) => {
                 self.failed(spot, &n.text);
+                self.overdue(spot, &n.text);
                 let most = self.most(MAX_ROWS);
                 self.f.own.notes.push((spot.line, n.text.clone()), most);
                 self.mark(spot, "note", || n.text.clone());
@@ -98,6 +102,16 @@ impl RunBuilder {
         if let Some(bytes) = enough {
             o.enough_heap.add(bytes, spot.line, spot.at_ns);
         }
+    }
+
+    /// `safepoint overdue: mutator trees-1 has polled for 250 ms without a safepoint; the cycle waits for it`
+    fn overdue(&mut self, spot: Spot, text: &str) {
+        // A name may hold anything: the last of these words are the note's.
+        let Some((name, rest)) = text.strip_prefix(OVERDUE).and_then(|text| text.rsplit_once(POLLED)) else {
+            return;
+        };
+        let ms = rest.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        named(&mut self.f.own.overdue, name).add(ms, spot.line, spot.at_ns);
     }
 
     fn cancelled(&mut self, spot: Spot, s: &StopCancelled) {

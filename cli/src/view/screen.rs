@@ -34,7 +34,7 @@ pub(super) fn line(f: &Figures) -> String {
     let (charged, wall) = f.mmu_ppm();
     format!(
         "{:.1} s: utilization {}, least {} charged {} wall; heap {} of {}; {} cycles, {} quanta, longest pause {} us; {} \
-         synchronous, {} departures, {} stops cancelled, {} records lost\n",
+         synchronous, {} departures, {} stops cancelled, {} records lost{}\n",
         f.now_ns as f64 / 1e9,
         percent(f.recent_ppm()),
         percent(charged),
@@ -47,7 +47,8 @@ pub(super) fn line(f: &Figures) -> String {
         f.synchronous,
         f.departures,
         f.cancelled,
-        f.lost
+        f.lost,
+        if f.broken_off { "; broken off here: what followed is not known" } else { "" }
     )
 }
 

@@ -27,6 +27,8 @@ const HEAD_MAX: Duration = Duration::from_secs(5);
 /// A connection with an allowed request on which nothing moves for this long is closed. (Streams send something every
 /// 15 s.)
 const QUIET_MAX: Duration = Duration::from_secs(60);
+/// One that takes nothing for this long of what waits for it is closed, so that others have its place.
+const STALLED_MAX: Duration = Duration::from_secs(10);
 /// After an error of accepting, such as no file descriptor to be had.
 const BREATH: Duration = Duration::from_millis(200);
 
@@ -153,13 +155,28 @@ pub(super) struct Connection<S = TcpStream> {
     came: Instant,
     /// When something moved last.
     moved: Instant,
+    /// Since when something has waited for the client to take what is before it.
+    stalled: Option<Instant>,
     timer: Pin<Box<Sleep>>,
 }
 
 impl<S> Connection<S> {
     fn new(stream: S, ticket: Arc<Ticket>, lost: oneshot::Receiver<()>) -> Connection<S> {
         let now = Instant::now();
-        Connection { stream, ticket, lost, came: now, moved: now, timer: Box::pin(sleep(HEAD_MAX)) }
+        Connection {
+            stream,
+            ticket,
+            lost,
+            came: now,
+            moved: now,
+            stalled: None,
+            timer: Box::pin(sleep(HEAD_MAX)),
+        }
+    }
+
+    fn end(&self, admitted: bool) -> Instant {
+        let end = if admitted { self.moved + QUIET_MAX } else { self.came + HEAD_MAX };
+        self.stalled.map_or(end, |since| end.min(since + STALLED_MAX))
     }
 
     /// Whether its time is over; else the task is woken when that may be so.
@@ -170,7 +187,7 @@ impl<S> Connection<S> {
             return true;
         }
         while self.timer.as_mut().poll(cx).is_ready() {
-            let end = if admitted { self.moved + QUIET_MAX } else { self.came + HEAD_MAX };
+            let end = self.end(admitted);
             if Instant::now() >= end {
                 return true;
             }
@@ -206,8 +223,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let out = Pin::new(&mut this.stream).poll_write(cx, buf);
+        if out.is_pending() && this.stalled.is_none() {
+            this.stalled = Some(Instant::now());
+            let end = this.end(this.ticket.is_admitted());
+            this.timer.as_mut().reset(end);
+        }
         match out {
-            Poll::Ready(_) => this.moved = Instant::now(),
+            Poll::Ready(_) => (this.moved, this.stalled) = (Instant::now(), None),
             Poll::Pending if this.is_over(cx) => return Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => {}
         }
@@ -227,7 +249,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
 mod tests {
     use super::*;
     use std::future::poll_fn;
-    use tokio::io::AsyncReadExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     /// A byte at every poll, and no end.
     struct Drip;
@@ -273,6 +295,64 @@ mod tests {
             for _ in 0..100 {
                 known.read_u8().await.unwrap();
                 sleep(Duration::from_secs(1)).await;
+            }
+        });
+    }
+
+    /// Takes so many writes, and then one every so often, or none.
+    struct Full(usize, Option<(Duration, Pin<Box<Sleep>>)>);
+
+    impl AsyncRead for Full {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    impl AsyncWrite for Full {
+        fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+            let this = self.get_mut();
+            if this.0 > 0 {
+                this.0 -= 1;
+                return Poll::Ready(Ok(buf.len()));
+            }
+            let Some((every, timer)) = &mut this.1 else { return Poll::Pending };
+            std::task::ready!(timer.as_mut().poll(cx));
+            timer.as_mut().reset(Instant::now() + *every);
+            Poll::Ready(Ok(buf.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn who_takes_nothing_loses_its_place_and_who_is_slow_does_not() {
+        in_virtual_time(async {
+            let place = |stream: Full| {
+                let lobby: Arc<Lobby> = Arc::default();
+                let (id, lost) = lobby.enter();
+                let ticket = Arc::new(Ticket { id, lobby, place: Mutex::default() });
+                let peer = Peer { ticket: Arc::clone(&ticket), admitted: Arc::new(Semaphore::new(1)) };
+                assert!(peer.admit());
+                (Connection::new(stream, ticket, lost), peer)
+            };
+            let (mut stuck, _peer) = place(Full(3, None));
+            for _ in 0..3 {
+                stuck.write_all(b"x").await.unwrap();
+                sleep(Duration::from_secs(30)).await;
+            }
+            let begin = Instant::now();
+            assert_eq!(stuck.write_all(b"x").await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+            assert_eq!(begin.elapsed().as_secs(), STALLED_MAX.as_secs());
+            let every = STALLED_MAX - Duration::from_secs(1);
+            let (mut slow, _peer) = place(Full(0, Some((every, Box::pin(sleep(every))))));
+            for _ in 0..20 {
+                slow.write_all(b"x").await.unwrap();
             }
         });
     }

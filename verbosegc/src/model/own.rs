@@ -22,7 +22,7 @@ own_element! {
         wakeup_max_ns: u64 = ms "maxWakeupMs",
         /// Longest quantum that was planned.
         planned_max_ns: u64 = ms "maxPlannedMs",
-        /// Quanta that took longer than planned, in wall time.
+        /// Quanta that took longer than planned, in wall time; until the collector's own end where that is told.
         over_plan: u64 = count "overPlan",
         /// The most by which one did.
         over_plan_max_ns: u64 = ms "maxOverPlanMs",
@@ -30,8 +30,22 @@ own_element! {
         cpu_quanta: u64 = count "cpuQuanta",
         /// CPU time of those, in sum.
         cpu_ns: u64 = ms "cpuMs",
-        /// Wall time of those, in sum: the excess over `cpu_ns` was taken by the operating system or by waiting.
+        /// Wall time of those, in sum, from the stop request until the last mutator ran on: the excess over `cpu_ns` is
+        /// what the operating system took, what mutators took to stop, and what they took to run on.
         cpu_wall_ns: u64 = ms "cpuWallMs",
+        /// Of it, from the end of the stop until the collector let the mutators go, which is the stretch of `cpu_ns`: the
+        /// excess over that was taken by the operating system. Absent, as the next five, where it was not told.
+        work_wall_ns: Option<u64> = opt_ms "workMs",
+        /// Shortest time from the stop request until the collector let the mutators go.
+        collector_min_ns: Option<u64> = opt_ms "minCollectorMs",
+        /// Mean of the same.
+        collector_mean_ns: Option<u64> = opt_ms "meanCollectorMs",
+        /// Longest of the same.
+        collector_max_ns: Option<u64> = opt_ms "maxCollectorMs",
+        /// Mean time from there until the last mutator ran on.
+        resume_mean_ns: Option<u64> = opt_ms "meanResumeMs",
+        /// Longest of the same.
+        resume_max_ns: Option<u64> = opt_ms "maxResumeMs",
         /// Longest uninterruptible step.
         longest_step_ns: u64 = ms "longestStepMs",
         /// Its name.

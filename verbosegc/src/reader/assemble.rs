@@ -38,11 +38,22 @@ pub(super) struct Assembler {
     pub(super) flat_gc_open: bool,
     /// A run has begun.
     begun: bool,
+    /// A line that names another collector, until it is seen whether a Metronome log follows.
+    named: Option<Named>,
+}
+
+/// Text that names a collector.
+#[derive(Debug)]
+struct Named {
+    place: Place,
+    policy: &'static str,
+    evidence: &'static str,
+    told: String,
 }
 
 impl Assembler {
     pub(super) const fn new() -> Self {
-        Self { queue: VecDeque::new(), run: None, open: None, flat_gc_open: false, begun: false }
+        Self { queue: VecDeque::new(), run: None, open: None, flat_gc_open: false, begun: false, named: None }
     }
 
     pub(super) fn pop(&mut self) -> Option<Item> {
@@ -63,14 +74,16 @@ impl Assembler {
             Token::Text { place, text, bytes, head } => {
                 // Only before anything of a Metronome log: later it is another program's output.
                 let other = if self.begun { None } else { policy::of_text(&head) };
-                if let Some((policy, evidence)) = other {
+                let told = format!("{bytes} bytes of other text: {text}");
+                if let Some((policy, evidence)) = other.filter(|o| o.1 == policy::A_LINE)
+                    && self.named.is_none()
+                {
+                    self.named = Some(Named { place, policy, evidence, told });
+                } else if let Some((policy, evidence)) = other {
+                    self.named = None;
                     self.refuse(place, policy.into(), evidence.into());
                 } else if !self.run.as_mut().is_some_and(Run::skip) {
-                    self.say(
-                        place,
-                        DiagnosticKind::ForeignText,
-                        format!("{bytes} bytes of other text: {text}"),
-                    );
+                    self.say(place, DiagnosticKind::ForeignText, told);
                 }
             }
             Token::Unreadable { place, why } => self.say(place, DiagnosticKind::Unreadable, why.into()),
@@ -82,8 +95,20 @@ impl Assembler {
         if let Some(e) = error {
             self.say(place, DiagnosticKind::Truncated, format!("the input failed here: {e}"));
         }
+        self.judge_named(false);
         self.close_open(place);
         self.end_run(place, false);
+    }
+
+    /// A line named another collector: in front of a Metronome log it is some program's output, else it tells whose log this
+    /// is.
+    fn judge_named(&mut self, metronome: bool) {
+        let Some(n) = self.named.take() else { return };
+        if metronome {
+            self.say(n.place, DiagnosticKind::ForeignText, n.told);
+        } else {
+            self.refuse(n.place, n.policy.into(), n.evidence.into());
+        }
     }
 
     pub(super) fn say(&mut self, place: Place, kind: DiagnosticKind, text: String) {
@@ -96,10 +121,12 @@ impl Assembler {
     }
 
     fn tag(&mut self, mut tag: Tag) {
-        if tag.name == "verbosegc" && !tag.name_torn {
+        let kind = tag.attrs.peek("type").unwrap_or_default();
+        let is_root = tag.name == "verbosegc" && !tag.name_torn;
+        self.judge_named(is_root || policy::is_metronome(&tag.name, kind));
+        if is_root {
             return self.root(tag);
         }
-        let kind = tag.attrs.peek("type").unwrap_or_default();
         if policy::is_metronome(&tag.name, kind)
             && self.run.as_ref().is_some_and(|r| r.policy == Policy::Other)
         {

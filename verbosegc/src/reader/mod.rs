@@ -77,8 +77,12 @@ impl fmt::Display for OtherPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "line {}: not a Metronome log but one of the policy {} ({}); this reader cannot judge its pauses",
-            self.line, self.policy, self.evidence
+            "line {}: not a Metronome log but one of {}{} ({}); this reader cannot judge its pauses",
+            self.line,
+            // Only IBM's and OpenJ9's policies are called so; the others are known by their lines.
+            if policy::is_by_text(&self.evidence) { "" } else { "the policy " },
+            self.policy,
+            self.evidence
         )
     }
 }

@@ -77,6 +77,16 @@ pub(super) fn of_text(text: &str) -> Option<(&'static str, &'static str)> {
     text.lines().find_map(of_line)
 }
 
+/// How the evidence of a log that is no XML begins.
+const BY_TEXT: [&str; 2] = ["lines of ", A_LINE];
+/// The evidence of a line that names a collector and nothing else: another program may have printed it before a log.
+pub(super) const A_LINE: &str = "the line that names it";
+
+/// True for the evidence that [`of_text`] gives.
+pub(super) fn is_by_text(evidence: &str) -> bool {
+    BY_TEXT.iter().any(|begin| evidence.starts_with(begin))
+}
+
 /// What stands in the lines of HotSpot's logs, unified logging and the older form.
 const HOTSPOT: [(&str, &str); 28] = [
     ("Using G1", "G1"),
@@ -144,7 +154,7 @@ fn of_line(line: &str) -> Option<(&'static str, &'static str)> {
     let bare =
         HOTSPOT.iter().take_while(|(words, _)| words.starts_with("Using")).any(|(words, _)| line == *words);
     if bare {
-        return hotspot("the line that names it");
+        return hotspot(A_LINE);
     }
     // gc 1 @0.012s 2%: 0.026+0.39+0.10 ms clock, ...
     let go = line.strip_prefix("gc ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));

@@ -62,6 +62,9 @@ pub(super) struct Pending {
     immortal: Series,
     cpu: Series,
     cpu_wall: Series,
+    work_wall: Series,
+    collector: Series,
+    resume: Series,
     detail: QuantaDetail,
 }
 
@@ -87,6 +90,9 @@ impl Pending {
             immortal: Series::EMPTY,
             cpu: Series::EMPTY,
             cpu_wall: Series::EMPTY,
+            work_wall: Series::EMPTY,
+            collector: Series::EMPTY,
+            resume: Series::EMPTY,
             detail: QuantaDetail::default(),
         };
         new.add(first);
@@ -112,6 +118,16 @@ impl Pending {
         if let Some(cpu) = q.cpu_ns {
             self.cpu.add(cpu);
             self.cpu_wall.add(wall);
+            if let Some(work) = q.work_ns {
+                self.work_wall.add(work);
+            }
+        }
+        // What released mutators wait for is no matter of the collector's plan.
+        let released = q.released_ns.map(|ns| ns.clamp(q.start_ns, q.end_ns.max(q.start_ns)));
+        let took = released.map_or(wall, |ns| ns - q.start_ns);
+        if let Some(released) = released {
+            self.collector.add(took);
+            self.resume.add(q.end_ns.saturating_sub(released));
         }
         self.work.add(&q.work);
         self.overflow_packets = self.overflow_packets.saturating_add(q.overflow_packets);
@@ -120,9 +136,9 @@ impl Pending {
         self.priority_max = self.priority_max.max(q.gc_thread_priority);
         let d = &mut self.detail;
         d.planned_max_ns = d.planned_max_ns.max(q.planned_ns);
-        if wall > q.planned_ns {
+        if took > q.planned_ns {
             d.over_plan += 1;
-            d.over_plan_max_ns = d.over_plan_max_ns.max(wall - q.planned_ns);
+            d.over_plan_max_ns = d.over_plan_max_ns.max(took - q.planned_ns);
         }
         if q.longest_step_ns > d.longest_step_ns || d.longest_step.is_empty() {
             d.longest_step_ns = d.longest_step_ns.max(q.longest_step_ns);
@@ -159,6 +175,10 @@ impl Pending {
 
     pub(super) fn detail(&self) -> QuantaDetail {
         let wakeup = self.wakeup.durations();
+        // What only some quanta tell would not go with the other sums.
+        let all = |series: &Series, of: u64| (of > 0 && series.count == of).then_some(*series);
+        let collector = all(&self.collector, self.count).map(|s| s.durations());
+        let resume = all(&self.resume, self.count).map(|s| s.durations());
         QuantaDetail {
             first_start_ns: self.first_start_ns,
             last_end_ns: self.last_end_ns,
@@ -168,6 +188,12 @@ impl Pending {
             cpu_quanta: self.cpu.count,
             cpu_ns: self.cpu.sum(),
             cpu_wall_ns: self.cpu_wall.sum(),
+            work_wall_ns: all(&self.work_wall, self.cpu.count).map(|s| s.sum()),
+            collector_min_ns: collector.map(|d| d.min_ns),
+            collector_mean_ns: collector.map(|d| d.mean_ns),
+            collector_max_ns: collector.map(|d| d.max_ns),
+            resume_mean_ns: resume.map(|d| d.mean_ns),
+            resume_max_ns: resume.map(|d| d.max_ns),
             ..self.detail.clone()
         }
     }

@@ -86,6 +86,8 @@ pub struct QuantumFacts {
     pub start_ns: u64,
     /// Last mutator resumed.
     pub end_ns: u64,
+    /// The collector was done and let the mutators go; `None` if that is not known.
+    pub released_ns: Option<u64>,
     /// What it worked on.
     pub phase: QuantumPhase,
     /// Time to stop the mutators.
@@ -96,6 +98,8 @@ pub struct QuantumFacts {
     pub planned_ns: u64,
     /// CPU time of the collector; `None` where it cannot be measured.
     pub cpu_ns: Option<u64>,
+    /// Wall time of the stretch that `cpu_ns` was measured over; `None` if that is not known.
+    pub work_ns: Option<u64>,
     /// Free heap at its end.
     pub heap_free_bytes: u64,
     /// Free immortal memory at its end; `None` if there is no such memory.

@@ -123,6 +123,8 @@ fn quantum(g: &mut Gen, start_ns: u64, end_ns: u64) -> QuantumFacts {
         wakeup_ns: below(g, 100_000),
         planned_ns: below(g, 1_000_000),
         cpu_ns: opt(g, |g| below(g, 1_000_000)),
+        work_ns: opt(g, |g| below(g, 1_000_000)),
+        released_ns: opt(g, |g| below(g, 1_000_000)).map(|ns| start_ns + ns),
         heap_free_bytes: size(g),
         immortal_free_bytes: opt(g, size),
         work: work(g),

@@ -148,8 +148,19 @@ impl Oracle {
         let wakeup = durations(&all(|q| q.wakeup_ns));
         let measured: Vec<(u64, u64)> =
             q.iter().zip(&walls).filter_map(|(q, w)| Some((q.cpu_ns?, *w))).collect();
+        let took = |q: &QuantumFacts| {
+            let end = q.released_ns.map_or(q.end_ns, |ns| ns.min(q.end_ns));
+            end.saturating_sub(q.start_ns)
+        };
         let over: Vec<u64> =
-            q.iter().zip(&walls).filter(|(q, w)| **w > q.planned_ns).map(|(q, w)| w - q.planned_ns).collect();
+            q.iter().filter(|q| took(q) > q.planned_ns).map(|q| took(q) - q.planned_ns).collect();
+        // Told for all quanta, or for none.
+        let told = q.iter().all(|q| q.released_ns.is_some());
+        let collector = durations(&q.iter().map(took).collect::<Vec<_>>());
+        let resume: Vec<u64> = q.iter().zip(&walls).map(|(q, wall)| wall - took(q)).collect();
+        let resume = durations(&resume);
+        let works: Option<Vec<u64>> = q.iter().filter(|q| q.cpu_ns.is_some()).map(|q| q.work_ns).collect();
+        let works = works.filter(|w| !w.is_empty());
         // The first of the longest steps; a step without a name gives way to any that has one.
         let mut step = (0, "");
         for q in &q {
@@ -200,6 +211,12 @@ impl Oracle {
                 cpu_quanta: measured.len() as u64,
                 cpu_ns: cut(measured.iter().map(|m| m.0).sum()),
                 cpu_wall_ns: cut(measured.iter().map(|m| m.1).sum()),
+                work_wall_ns: works.map(|w| cut(w.iter().sum())),
+                collector_min_ns: told.then_some(collector.min_ns),
+                collector_mean_ns: told.then_some(collector.mean_ns),
+                collector_max_ns: told.then_some(collector.max_ns),
+                resume_mean_ns: told.then_some(resume.mean_ns),
+                resume_max_ns: told.then_some(resume.max_ns),
                 longest_step_ns: cut(step.0),
                 longest_step: step.1.into(),
             })),

@@ -133,7 +133,7 @@ fn sentences(s: &Subject<'_>, measured: bool, still: &Stat) -> Vec<String> {
         out.push(format!("The collector left the target {n} times, down to {low}."));
     }
     if let Some(n) = f.counted("stops_cancelled", Show::Count) {
-        out.push(format!("{n} stops were given up because a mutator did not poll."));
+        out.push(format!("{n} stops were given up because a mutator did not come in time."));
     }
     let causes = s.advice.causes(s.at.1);
     let titles = causes.iter().take(3).map(|f| format!("{} ({})", escape::clipped(&f.title), f.rule));
