@@ -742,6 +742,7 @@ fn written_intervals_that_begin_with_a_quantum_have_a_pause_as_well() {
     assert!(single.filter_map(|h| h.share_ppm).all(|s| s < 950_000));
     // The run's own average and its heartbeats are of the same collector time.
     assert!(r.run_utilization_ppm().unwrap() > 900_000);
+}
 
 /// A quantum of 450 us whose mutators run on half a millisecond later, with and without the collector's own end.
 fn resumed_late(work_ms: Option<&str>) -> String {

@@ -30,7 +30,7 @@ const FAULTS: &[(Fault, u64)] = &[
 ];
 
 /// More operations than any fault needs.
-const SMALL: usize = 15;
+const SMALL: usize = 20;
 
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes a minute: cargo test --release --test programs faults")]
