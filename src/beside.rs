@@ -38,7 +38,7 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// How many helpers may stay when this quantum ends.
+    /// How many helpers may stay when the quantum that is about to begin ends. Two system calls.
     pub(crate) fn room(&self, shared: &Shared, running: u32) -> usize {
         // Relaxed: written before the heap could be used.
         let allowed = shared.config.concurrent

@@ -31,6 +31,20 @@ fn account(m: &Mutator<'_>, node: Option<Gc<'_, Node>>) -> (u64, u64) {
     sum
 }
 
+/// Swaps the children of the nodes on a random way down a complete tree; makes garbage, for the next cycle.
+fn swap_down<'m>(m: &'m Mutator<'_>, mut at: Gc<'m, Node>, depth: u32, x: &mut u64) {
+    for _ in 0..depth {
+        *x ^= *x << 13;
+        *x ^= *x >> 7;
+        *x ^= *x << 17;
+        let right = at.right.swap(m, at.left.load(m));
+        at.left.store(m, right);
+        let _ = m.alloc(NodeInit { id: *x, left: right, right: None });
+        let next = if *x & 1 == 0 { &at.left } else { &at.right };
+        at = next.load(m).expect("the tree is complete");
+    }
+}
+
 fn heap(threads: &str, verify: &str) -> Heap {
     let set = |b: metronome_gc::HeapBuilder| b.set("gc-threads", threads).set("verify", verify);
     set(Heap::builder().heap_bytes(48 << 20).target_utilization(50)).build().expect("a heap")
@@ -54,18 +68,7 @@ fn swapping(threads: &str) {
                     let mut x = seed * 0x9E37_79B9;
                     while !done.load(Relaxed) {
                         for _ in 0..200 {
-                            let mut at = top.get(m);
-                            for _ in 0..DEPTH {
-                                x ^= x << 13;
-                                x ^= x >> 7;
-                                x ^= x << 17;
-                                let right = at.right.swap(m, at.left.load(m));
-                                at.left.store(m, right);
-                                // Garbage, for the next cycle.
-                                let _ = m.alloc(NodeInit { id: x, left: right, right: None });
-                                let next = if x & 1 == 0 { &at.left } else { &at.right };
-                                at = next.load(m).expect("the tree is complete");
-                            }
+                            swap_down(m, top.get(m), DEPTH, &mut x);
                             m.poll();
                         }
                         m.safepoint();
@@ -147,18 +150,7 @@ fn helpers_mark_beside_a_mutator() {
             for _ in 0..40 {
                 // A cycle comes and goes with the garbage.
                 for _ in 0..2_000 {
-                    let mut at = top.get(m);
-                    for _ in 0..DEPTH {
-                        x ^= x << 13;
-                        x ^= x >> 7;
-                        x ^= x << 17;
-                        let right = at.right.swap(m, at.left.load(m));
-                        at.left.store(m, right);
-                        let _ = m.alloc(NodeInit { id: x, left: right, right: None });
-                        at = if x & 1 == 0 { &at.left } else { &at.right }
-                            .load(m)
-                            .expect("the tree is complete");
-                    }
+                    swap_down(m, top.get(m), DEPTH, &mut x);
                     m.safepoint();
                 }
                 if heap.glance().cycles >= 20 && heap.stats().marked_beside > 0 {

@@ -144,53 +144,46 @@ fn explore(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
 /// 0 and 1 to begin with; each leads to one more.
 const TWO_CHAINS: &[&[u32]] = &[&[2], &[3], &[], &[]];
 
-/// One helper: all work is done once, whoever does it, and seen when all are out; then the helper ends.
-#[test]
-fn work_is_done_once_and_seen_at_the_end() {
-    explore(2, || {
-        let world = World::new(TWO_CHAINS, 1);
+/// All that 0 and 1 lead to is done once, and the helpers end: quanta of `quantum` steps, after which so many helpers stay.
+fn all_is_done(
+    preemptions: usize,
+    next: &'static [&'static [u32]],
+    helpers: u32,
+    quantum: usize,
+    staying: usize,
+) {
+    explore(preemptions, move || {
+        let world = World::new(next, helpers);
         let helpers = World::start(&world);
-        world.collect(&mut Queue(vec![0, 1]), usize::MAX, 0);
+        world.collect(&mut Queue(vec![0, 1]), quantum, staying);
         world.crew.end();
         helpers.into_iter().for_each(|h| h.join().unwrap());
     });
+}
+
+/// One helper: all work is done once, whoever does it, and seen when all are out; then the helper ends.
+#[test]
+fn work_is_done_once_and_seen_at_the_end() {
+    all_is_done(2, TWO_CHAINS, 1, usize::MAX, 0);
 }
 
 /// A quantum ends after each step: a helper is asked out and in again at any time, in the middle of its steps too, and what it
 /// leaves behind is taken up.
 #[test]
 fn quanta_end_at_any_time() {
-    explore(2, || {
-        let world = World::new(TWO_CHAINS, 1);
-        let helpers = World::start(&world);
-        world.collect(&mut Queue(vec![0, 1]), 1, 0);
-        world.crew.end();
-        helpers.into_iter().for_each(|h| h.join().unwrap());
-    });
+    all_is_done(2, TWO_CHAINS, 1, 1, 0);
 }
 
 /// A quantum ends after each step, and the helper goes on beside it: all work is done once all the same.
 #[test]
 fn a_helper_stays_when_quanta_end() {
-    explore(2, || {
-        let world = World::new(TWO_CHAINS, 1);
-        let helpers = World::start(&world);
-        world.collect(&mut Queue(vec![0, 1]), 1, 1);
-        world.crew.end();
-        helpers.into_iter().for_each(|h| h.join().unwrap());
-    });
+    all_is_done(2, TWO_CHAINS, 1, 1, 1);
 }
 
 /// Two helpers, which pass work on to each other.
 #[test]
 fn two_helpers() {
-    explore(1, || {
-        let world = World::new(&[&[2, 3], &[], &[], &[]], 2);
-        let helpers = World::start(&world);
-        world.collect(&mut Queue(vec![0, 1]), usize::MAX, 0);
-        world.crew.end();
-        helpers.into_iter().for_each(|h| h.join().unwrap());
-    });
+    all_is_done(1, &[&[2, 3], &[], &[], &[]], 2, usize::MAX, 0);
 }
 
 /// The crew is ended while a helper works: it ends after its step, and whoever ends the crew waits for that.

@@ -42,7 +42,8 @@ pub enum RegionState {
 /// One bit for each cell.
 pub type Bitmap = [AtomicU64; BITMAP_WORDS];
 
-/// Metadata of one region, but for its mark bits (see `side.rs`). All-zero bytes are a valid Free region, so a fresh mapping is a valid table.
+/// Metadata of one region, but for its mark bits (see `side.rs`). All-zero bytes are a valid Free region, so a fresh mapping
+/// is a valid table.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct RegionMeta {

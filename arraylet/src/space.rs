@@ -118,7 +118,7 @@ impl Space {
     ///
     /// # Safety
     /// Who makes a space answers for its use: each function is called as its access rule says (*running* by the owner,
-    /// *stopped*, *aside*), with addresses, region ids and cursors of this space, and on cells in the state that it
+    /// *stopped*, *aside*), with addresses, region ids, places of marks and cursors of this space, and on cells in the state that it
     /// names. None of that is checked again on the way, and no other function here is unsafe.
     #[allow(unsafe_code)]
     pub unsafe fn new(options: SpaceOptions) -> Result<(Space, Vec<String>), ReserveError> {

@@ -54,6 +54,8 @@ impl Driver {
         // Relaxed: written before the heap could be used.
         let fifo = s.collector_fifo.load(Relaxed);
         let running_at_first = s.gate.running();
+        // Before the stop, as it takes system calls.
+        let room_beside = self.beside.room(s, running_at_first);
         let room = s.cpus.saturating_sub(u32::from(!fifo));
         s.gate.let_spin(if running_at_first <= room { s.pause_spin } else { Spin::NONE });
         let announces = s.cpus > 1 && synchronous.is_none() && (fifo || running_at_first <= room);
@@ -159,7 +161,7 @@ impl Driver {
         }
         let marks = matches!(s.phase.get(), Phase::Snapshot | Phase::Mark);
         let stays = marks && progress == Progress::More && synchronous.is_none();
-        let staying = if stays { self.beside.room(s, running_at_first) } else { 0 };
+        let staying = if stays { room_beside } else { 0 };
         let staying = self.collector.leave_helpers(staying);
         self.stressed.yields = self.collector.held;
         let sleepers = s.gate.sleepers();
